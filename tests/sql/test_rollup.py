@@ -619,8 +619,6 @@ def test_a_finish_touches_the_same_pages_without_a_rollup(session: Session) -> N
 
 
 def test_a_step_reads_as_much_however_large_the_day_is(session: Session) -> None:
-    if session.connection.info.server_version < 140000:
-        pytest.skip("a range of pages is not read alone there")
     counter = Counter(session.connection)
     pages = []
     for size in (300, 3000):

@@ -13,7 +13,7 @@ from psycopg.errors import CheckViolation, InvalidParameterValue
 
 from inturn import App, PsycopgConnector, sql
 from inturn.arguments import QUEUE, check_timeout
-from inturn.errors import BadArgument, ConnectorException, SchemaMismatch
+from inturn.errors import BadArgument, ConfigurationError, ConnectorException, SchemaMismatch
 from inturn.schema.migrate import downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot, tables
 
@@ -83,6 +83,16 @@ def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
         assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [
             (sql.checksum(),)
         ]
+
+
+def test_a_server_that_is_too_old_is_named_and_stays_as_it_is(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.schema.migrate.OLDEST", 99)
+    with pytest.raises(ConfigurationError, match="needs PostgreSQL 99 or later, and this server"):
+        migrate(empty_dsn)
+    with psycopg.connect(empty_dsn) as connection:
+        assert connection.execute("SELECT to_regnamespace('inturn')").fetchone() == (None,)
 
 
 def test_a_failed_migration_leaves_nothing_behind(

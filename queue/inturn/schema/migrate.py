@@ -37,6 +37,7 @@ except ModuleNotFoundError:
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 VERSION_TABLE = "schema_version"
+OLDEST = 14  # version of PostgreSQL
 
 DROP_CODE = """
 DO $$
@@ -187,6 +188,7 @@ def _session(
     )
     with plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
+        _refuse_old_server(raw)
         # Lock before reading the current revision. A second deployment waits here and then finds
         # nothing to do.
         raw.execute(AWAIT_MIGRATION, [schema])
@@ -210,6 +212,14 @@ def _session(
                 f"the schema {schema!r} does not exist, or permission is denied"
             )
         yield connection
+
+
+def _refuse_old_server(raw: Raw) -> None:
+    if raw.info.server_version < OLDEST * 10_000:
+        raise ConfigurationError(
+            f"inturn needs PostgreSQL {OLDEST} or later, and this server is "
+            f"{raw.info.parameter_status('server_version')}. Upgrade the server first"
+        )
 
 
 def _keep_citus_out(raw: Raw, schema: str) -> None:

@@ -59,13 +59,10 @@ BEGIN
         v_pass.pages := pg_relation_size(to_regclass(history_table(v_pass.day)))
             / current_setting('block_size')::integer;
     END IF;
-    -- Before PostgreSQL 14, a page range cannot be read alone, so a step is the whole day.
-    v_to := CASE WHEN current_setting('server_version_num')::integer < 140000 THEN v_pass.pages
-                 ELSE least(v_pass.next_page + p_pages, v_pass.pages) END;
+    v_to := v_pass.pages;
     IF v_pass.counting_below > v_pass.counted_below THEN
+        v_to := least(v_pass.next_page + p_pages, v_pass.pages);
         PERFORM count_ends(v_pass, v_to);
-    ELSE
-        v_to := v_pass.pages;
     END IF;
     v_pass.next_page := v_to;
     PERFORM note_pass(v_pass);
