@@ -355,7 +355,12 @@ def test_a_worker_claims_ahead_at_most_half_of_the_slots_of_a_limit(stage: Stage
         "WHERE key IS NULL AND (rank < early.rank) IS NOT FALSE",
         "WHERE key IS NULL",
     ),
-    Mutation("a job with two lanes passes it", "pass_gates.sql", "r.several := '{}';", ""),
+    Mutation(
+        "a job with two lanes passes it",
+        "pass_gates.sql",
+        "unnest(v_line[:v_end - 1]) AS id",
+        "unnest(r.several) AS id",
+    ),
 )
 def test_a_job_that_lacks_a_slot_is_not_passed_by_those_behind_it(stage: Stage) -> None:
     """Otherwise a worker with enough other jobs would never have a slot free for it."""
@@ -379,11 +384,11 @@ def test_a_job_that_lacks_a_slot_is_not_passed_by_those_behind_it(stage: Stage) 
     ),
     Mutation(
         "it takes whatever slots there are", "pass_gates.sql",
-        "AND job.place > r.slots - (r.asked - r.wanted)", "AND false",
+        "place > v_left", "false",
     ),
     Mutation(
         "it keeps back those in front of it, too", "pass_gates.sql",
-        "(priority, v_early) > (v_priority, id)", "false",
+        "coalesce(v_end - 1, cardinality(v_line))", "0",
     ),
 )  # fmt: skip
 def test_a_job_with_several_lanes_that_lacks_a_slot_is_not_passed_either(stage: Stage) -> None:
@@ -397,6 +402,27 @@ def test_a_job_with_several_lanes_that_lacks_a_slot_is_not_passed_either(stage: 
     promise(
         set(ids(worker.claim(10, slots=1))) == {limited, *behind}, "with a free slot, all start"
     )
+
+
+@story(
+    Mutation(
+        "jobs with several lanes wait for those behind them", "pass_gates.sql",
+        "unnest(v_line[:v_end - 1])", "unnest(v_line[:0])",
+    ),
+    Mutation(
+        "jobs with several lanes leave their slots to those behind them", "pass_gates.sql",
+        "unnest(v_line[:v_left])", "unnest(v_line)",
+    ),
+)  # fmt: skip
+def test_jobs_with_several_lanes_go_before_one_that_lacks_a_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=9, burst=9)
+    before = [person.defer_several("one", "two"), person.defer_several("three", "four")]
+    limited = person.defer(None, limit="stripe")
+    person.defer_several("five", "six", limit="stripe")
+    promise(ids(worker.claim(10, slots=2)) == before, "they have all slots of the worker")
+    promise(worker.claim(10, slots=0) == [], "so the limit lets nothing start that would wait")
+    promise(ids(worker.claim(10, slots=1)) == limited, "until there is a slot")
 
 
 @story(

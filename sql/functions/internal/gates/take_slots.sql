@@ -1,12 +1,13 @@
 -- Decides which of these jobs may start, and takes a slot and a token for each one that has a
 -- limit. The caller holds the lanes of the jobs, or their rows.
---   ids     the jobs to start, including those without a gate
---   closed  the gates that are closed: no slot or token is left, the task is paused (p_paused), or
---           the gate stays locked. Their jobs now wait there (close_gates).
---   lacks   true if a job stays as it is because it could not begin at once: only p_slots can. More
---           start only if their limit has no rate, and half of its slots stay free for other
---           workers. A limit that rarely binds then costs little. Nothing behind such a job starts:
---           it would take the next slot, and the job would wait for as long as others are ready.
+--   ids      the jobs to start, including those without a gate
+--   closed   the gates that are closed: no slot or token is left, the task is paused (p_paused), or
+--            the gate stays locked. Their jobs now wait there (close_gates).
+--   lacking  the first job that stays as it is because it could not begin at once: only p_slots
+--            can. More start only if their limit has no rate, and half of its slots stay free for
+--            other workers. A limit that rarely binds then costs little. Nothing behind such a job
+--            starts: it would take the next slot, and the job would wait for as long as others are
+--            ready.
 -- Other jobs stay as they are and are met again because the pause of their task has just ended.
 --
 -- Never waits. Of limits that have a rate, or no row yet, it tries no more than it may need: jobs
@@ -27,7 +28,7 @@
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
 -- always leaves a row (end_pauses).
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused text[],
-    OUT ids bigint[], OUT closed text[], OUT lacks boolean)
+    OUT ids bigint[], OUT closed text[], OUT lacking bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_most  integer := CASE WHEN p_slots > 0 THEN least(p_slots + 20, 500) ELSE 1 END;
@@ -135,7 +136,7 @@ BEGIN
             WHERE key IS NULL AND (rank < early.rank) IS NOT FALSE),
         ARRAY(SELECT unnest(late) FROM part WHERE is_closed),
         ARRAY(SELECT key FROM part WHERE is_closed),
-        early.rank IS NOT NULL
-    INTO ids, v_late, closed, lacks FROM early;
+        v_ids[early.rank::integer]
+    INTO ids, v_late, closed, lacking FROM early;
     PERFORM close_gates(closed, v_late, p_paused) WHERE closed <> '{}';
 END $$;
