@@ -49,6 +49,23 @@ def test_a_lane_whose_next_job_was_locked_goes_on(stage: Stage) -> None:
 
 
 @story(
+    Mutation(
+        "the lane's slice lasts until then", "handover_candidates.sql",
+        "clock() BETWEEN head.since AND", "clock() <",
+    )
+)  # fmt: skip
+def test_an_older_job_goes_on_before_a_lane(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    ahead(worker)
+    producer.defer("lane")
+    running = worker.claim_one()
+    [older], _ = producer.defer(None), producer.defer("lane")
+    set_back(worker)
+    promise(worker.finish(running).following == [], "the lane gives way to it")
+    promise(worker.claim_one().id == older, "and it is next")
+
+
+@story(
     unrecalled("keys", "WHERE look_at > v_now + interval '5 s'"),
     Mutation(
         "tokens wait for it", "fold_key.sql", "+ interval '5 s' THEN", "+ interval '1 m' THEN"

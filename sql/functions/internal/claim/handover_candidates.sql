@@ -92,7 +92,7 @@ BEGIN
           AND (first.id IS NULL OR head.priority > first.priority
                OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
                OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
-                   AND (head.since + interval '0.1 s' > clock()
+                   AND (clock() BETWEEN head.since AND head.since + interval '0.1 s'
                         OR head.place > (cardinality(p_locks) + 3) / 4)))
         UNION ALL
         SELECT NULL, slot.gate, slot.id, slot.queue, slot.priority
