@@ -179,6 +179,21 @@ def test_a_job_that_is_put_back_is_the_first_of_its_group_again(stage: Stage) ->
 
 
 @story(
+    Mutation("it takes the turns of jobs that it leaves", "fair_candidates.sql", "WHERE fits", "")
+)
+def test_a_claim_that_may_take_no_more_lanes_leaves_the_turns_to_the_next(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    for number in range(30):
+        for group in "abc":
+            locks = [f"{group}{number}", f"another {group}{number}"]
+            person.run("SELECT defer('task', locks => %s, group_key => %s)", locks, group)
+    started = ids(worker.claim(90))
+    promise(len(started) == 64, f"not {len(started)}")
+    promise(groups(stage, started[-1:]) == "a", "the last turn")
+    promise(groups(stage, start(worker, 2)) == "bc", "the others are next")
+
+
+@story(
     Mutation(
         "tokens of lanes have no groups",
         "fair_candidates.sql",

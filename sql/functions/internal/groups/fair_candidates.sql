@@ -53,10 +53,13 @@ BEGIN
                 CASE WHEN place <= first THEN -1 ELSE (place - first - 1) / weight END,
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
-    ), best AS (
-        SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
-            OVER (ORDER BY position) <= r.lanes_left AS fits
-        FROM ordered ORDER BY position LIMIT r.wanted
+    ), best AS (   -- none behind the first whose lanes are too many: it would pass that turn
+        SELECT * FROM (
+            SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
+                OVER (ORDER BY position) <= r.lanes_left AS fits
+            FROM ordered ORDER BY position LIMIT r.wanted
+        ) AS next
+        WHERE fits
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
             CASE WHEN place <= first THEN first - place
@@ -65,10 +68,10 @@ BEGIN
     ), chosen AS (
         SELECT array_agg(id ORDER BY position) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock ORDER BY position)
-                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS lanes,
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
                array_agg(id ORDER BY position)
-                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS seen,
-               array_agg(id ORDER BY position) FILTER (WHERE best.several AND fits) AS several,
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
+               array_agg(id ORDER BY position) FILTER (WHERE best.several) AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
