@@ -1,7 +1,7 @@
 """Errors of the server are either conditions that pass or answers to the statement."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Thread
 from typing import Any, LiteralString
 
@@ -198,6 +198,47 @@ def test_a_missing_part_of_the_schema_is_reported_with_the_remedy(
 ) -> None:
     with pytest.raises(SchemaMismatch, match="queue migrate"):
         run(connection, missing)
+
+
+@pytest.mark.fresh_database
+@pytest.mark.parametrize("schema", ["public", SCHEMA])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "RAISE EXCEPTION 'quota: too many jobs' USING ERRCODE = 'invalid_parameter_value'",
+        "RAISE EXCEPTION 'the warehouse is locked' USING ERRCODE = 'object_in_use'",
+        "RAISE EXCEPTION 'too late' USING ERRCODE = 'object_not_in_prerequisite_state'",
+        "RAISE EXCEPTION 'no such customer' USING ERRCODE = 'no_data_found'",
+        "SELECT relname INTO STRICT v_name FROM pg_class WHERE relname = 'nothing'",
+        "PERFORM FROM nothing",
+        "PERFORM nothing(1)",
+        "v_name := NEW.nothing",
+    ],
+)
+def test_an_error_of_your_trigger_is_not_taken_for_one_of_ours(
+    dsn: str, schema: str, body: str
+) -> None:
+    with psycopg.connect(dsn) as owner:
+        owner.execute(
+            f"CREATE FUNCTION {schema}.check_job() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ DECLARE v_name text; BEGIN {body}; RETURN NEW; END $$;"
+            f"CREATE TRIGGER check_job BEFORE INSERT ON {SCHEMA}.jobs "
+            f"FOR EACH ROW EXECUTE FUNCTION {schema}.check_job()".encode()
+        )
+    app = App(dsn)
+    with app.open(), pytest.raises(ConnectorException) as raised:
+        app.configure_task("t").defer()
+    assert type(raised.value) is ConnectorException
+    assert str(raised.value).startswith("The database refused: ")
+
+
+def test_a_statement_behind_a_refused_one_in_a_pipeline_is_refused_too(
+    connection: Connection,
+) -> None:
+    with suppress(psycopg.Error), connection.pipeline():
+        for reason in ("division by zero", "pipeline aborted"):
+            with pytest.raises(ConnectorException, match=f"refused: {reason}"):
+                run(connection, "SELECT 1/0")
 
 
 def test_a_limit_of_connections_is_no_database_that_cannot_be_reached(dsn: str) -> None:

@@ -17,6 +17,7 @@ from inturn import App, check_fence, check_fence_async
 from inturn.errors import (
     AlreadyEnqueued,
     ConfigurationError,
+    ConnectorException,
     DatabaseBusy,
     DatabaseUnavailable,
     SchemaMismatch,
@@ -142,6 +143,24 @@ async def test_jobs_are_looked_at_and_cancelled_in_the_callers_transaction(
         assert await app.job_manager.get_job_status_async(job, connection=fast) == "todo"
         assert await app.job_manager.cancel_job_by_id_async(job, connection=fast)
     assert query("SELECT status::text FROM inturn.all_jobs") == [("cancelled",)]
+
+
+@pytest.mark.fresh_database
+async def test_an_error_of_your_trigger_is_not_taken_for_one_of_ours(
+    app: App, old: Any, fast: Any, dsn: str
+) -> None:
+    with psycopg.connect(dsn) as owner:
+        owner.execute(
+            "CREATE FUNCTION public.check_job() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "RAISE EXCEPTION 'quota: too many' USING ERRCODE = 'invalid_parameter_value'; END $$;"
+            "CREATE TRIGGER check_job BEFORE INSERT ON inturn.jobs "
+            "FOR EACH ROW EXECUTE FUNCTION public.check_job()"
+        )
+    note = app.tasks["note"]
+    with pytest.raises(ConnectorException, match="refused: quota: too many"):
+        note.configure(connection=old).defer(text="a")
+    with pytest.raises(ConnectorException, match="refused: quota: too many"):
+        await note.configure(connection=fast).defer_async(text="a")
 
 
 async def test_a_fence_is_checked_on_these_drivers_too(old: Any, fast: Any) -> None:

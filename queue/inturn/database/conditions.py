@@ -5,6 +5,8 @@ succeeds later. These become DatabaseUnavailable or DatabaseBusy. Every other er
 statement itself.
 """
 
+import re
+
 import psycopg
 from psycopg import errors as pg
 
@@ -47,7 +49,10 @@ PLAN_CHANGED = (
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
 )
 
-RAISED = "exec_stmt_raise"  # by one of our functions, and not by the server itself
+RAISED = "exec_stmt_raise"  # by a function, and not by the server itself
+# Where it happened: the innermost function. Our own have our schema first in their search path, so
+# no schema precedes their names. A trigger of yours takes no argument.
+INNERMOST = re.compile(r'PL/pgSQL[^\n(]*?(?P<schema>[\w"]+\.)?[\w"]+\((?P<takes>[^\n)]*)\)')
 
 AT_LIMIT = ("too many connections", "too many clients", "remaining connection slots")
 
@@ -92,6 +97,7 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
         )
         return DatabaseUnavailable(f"{problem}: {reason}", outcome_unknown=False)
     silent = not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    silent = silent and not isinstance(error, pg.PipelineAborted)
     if silent or state.startswith(LOST):
         return DatabaseUnavailable(f"The database cannot be reached or went away: {reason}")
     return None
@@ -108,23 +114,26 @@ def refuses_more(error: BaseException | None) -> bool:
 
 def _answer(error: psycopg.Error) -> InturnError:
     reason = first_line(error)
+    innermost = INNERMOST.search(error.diag.context or "")
+    is_foreign = innermost is not None and bool(innermost["schema"] or not innermost["takes"])
+    is_ours = not is_foreign and error.diag.source_function == RAISED
     match error:
         case (
             pg.InvalidSchemaName()
             | pg.UndefinedTable()
             | pg.UndefinedFunction()
             | pg.UndefinedColumn()
-        ):
+        ) if not is_foreign:
             return SchemaMismatch(
                 f"Part of inturn's schema is missing ({reason}). Create or update it: queue migrate"
             )
-        case pg.ObjectInUse():
+        case pg.ObjectInUse() if is_ours:
             return LaneBusy(f"{reason}. Abort the job, or wait until it ends")
-        case pg.ObjectNotInPrerequisiteState() if error.diag.source_function == RAISED:
+        case pg.ObjectNotInPrerequisiteState() if is_ours:
             return StaleFence(reason)
-        case pg.NoDataFound():
+        case pg.NoDataFound() if is_ours:
             return WorkerLost(reason)
-        case pg.InvalidParameterValue() if error.diag.source_function == RAISED:
+        case pg.InvalidParameterValue() if is_ours:
             argument, _, problem = reason.partition(": ")
             if argument.isidentifier():
                 return BadArgument(argument, problem)

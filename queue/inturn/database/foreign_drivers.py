@@ -50,9 +50,9 @@ class Psycopg2Connection:
                 self._cursor = self._driver.cursor(cursor_factory=psycopg2.extensions.cursor)
             self._cursor.execute(query.replace(b"%b", b"%s"), list(parameters))
         except psycopg2.Error as error:
-            is_lost = bool(self._driver.closed)
-            function = error.diag.source_function
-            raise _to_psycopg(error, error.pgcode, function, is_lost=is_lost) from error
+            is_lost, told = bool(self._driver.closed), error.diag
+            fields = (error.pgcode, told.source_function, told.context)
+            raise _to_psycopg(error, *fields, is_lost=is_lost) from error
 
     def fetchall(self) -> Rows:
         rows: Rows = self._cursor.fetchall()
@@ -104,10 +104,10 @@ class AsyncpgConnection:
             original = getattr(getattr(error, "orig", None), "__cause__", None) or error
             if not isinstance(original, known):
                 raise
-            state = getattr(original, "sqlstate", None)
-            function = getattr(original, "server_source_function", None)
+            names = ("sqlstate", "server_source_function", "context")
+            fields = (getattr(original, name, None) for name in names)
             is_lost = self._driver.is_closed() or isinstance(original, broken)
-            raise _to_psycopg(original, state, function, is_lost=is_lost) from error
+            raise _to_psycopg(original, *fields, is_lost=is_lost) from error
         self._rows = [tuple(row) for row in rows]
 
     async def fetchall(self) -> Rows:
@@ -142,15 +142,22 @@ def _number_placeholders(query: bytes) -> str:
 
 
 def _to_psycopg(
-    error: BaseException, state: str | None, function: str | None, *, is_lost: bool
+    error: BaseException,
+    state: str | None,
+    function: str | None,
+    context: str | None,
+    *,
+    is_lost: bool,
 ) -> psycopg.Error:
-    """Return psycopg's error with the same SQLSTATE and message."""
+    """Return psycopg's error with the same message and these fields."""
     if not state:
         kind = psycopg.OperationalError if is_lost else psycopg.ProgrammingError
         return kind(str(error))
-    info: dict[int, bytes | None] = {DiagnosticField.SQLSTATE: state.encode()}
-    if function:
-        info[DiagnosticField.SOURCE_FUNCTION] = function.encode()
+    info: dict[int, bytes | None] = {
+        DiagnosticField.SQLSTATE: state.encode(),
+        DiagnosticField.SOURCE_FUNCTION: (function or "").encode(),
+        DiagnosticField.CONTEXT: (context or "").encode(),
+    }
     try:
         known: type[psycopg.Error] = psycopg.errors.lookup(state)
     except KeyError:

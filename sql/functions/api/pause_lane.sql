@@ -14,7 +14,7 @@ BEGIN
     END IF;
     p_until := CASE WHEN p_until < '9999-01-01' THEN p_until END;   -- else until resumed
     IF p_until <= clock() THEN
-        RAISE EXCEPTION 'a pause until % would already be over', p_until
+        RAISE EXCEPTION 'until: a pause until % would already be over', p_until
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE lanes

@@ -8,7 +8,7 @@ BEGIN
     PERFORM require_read_committed();
     p_until := CASE WHEN p_until < '9999-01-01' THEN p_until END;   -- else until resumed
     IF p_until <= clock() THEN
-        RAISE EXCEPTION 'a pause until % would already be over', p_until
+        RAISE EXCEPTION 'until: a pause until % would already be over', p_until
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     INSERT INTO pauses AS old (kind, name, paused_at, until, paused_by, reason)
