@@ -344,7 +344,7 @@ async def test_a_context_tells_about_the_run_and_its_fence_rises(app: App) -> No
         contexts.append(context)
 
     first, second = look.batch_defer({"letter": "a"}, {})
-    await app.run_worker_async(name="me", queues=["q"], additional_context={"colour": "red"})
+    await app.run_worker_async(name="me", queues=["q", "q"], additional_context={"colour": "red"})
     one, two = contexts
     assert (one.job.id, two.job.id) == (first, second)
     assert (one.job.task_kwargs, two.job.task_kwargs) == ({"letter": "a"}, {})

@@ -134,6 +134,8 @@ class Options:
                 )
             for queue in self.queues:
                 check_queue(queue)
+            # A claim would lock the first jobs of a queue once for each time it is named.
+            object.__setattr__(self, "queues", list(dict.fromkeys(self.queues)))
         if self.delete_jobs not in FORGET:
             raise BadArgument(
                 "delete_jobs", f"{self.delete_jobs!r} is not one of {', '.join(map(repr, FORGET))}"
