@@ -36,7 +36,7 @@ BEGIN
       AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
       AND (next.start_before IS NULL OR next.start_before > r.now)
       AND (NOT next.touched OR try_lock_job(next.id));
-    IF r.watches THEN
+    IF r.watches THEN   -- apart, so that other sessions need not plan the next condition
         IF reads_much(v_read, cardinality(r.won)) THEN
             PERFORM leave_front(v_read);
         END IF;
