@@ -36,7 +36,7 @@ MEANINGS = {
     "heartbeat.failed": "The heartbeat could not be stored and is retried.",
     "history.pruned": "Old days of the history were dropped.",
     "job.aborted": "The job was aborted, or its worker died after the request.",
-    "job.end_held": "An open transaction keeps the end of a job from being stored.",
+    "job.end_held": "An open transaction, or a refusal, keeps the end of a job from being stored.",
     "job.end_refused": "The database refuses to store the end of a job.",
     "job.end_unclear": "The job ended as the database went away. It may run once more.",
     "job.error_after_commit": "The task raised an error after its transaction had ended the job.",

@@ -19,6 +19,7 @@ from inturn.errors import (
 from inturn.operations.engine import maintenance
 from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 from inturn.worker.state import LoopState
+from inturn.worker.unreported import LONGEST_PAUSE
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -99,6 +100,12 @@ class Failures:
                 await self._wait_after_refusal(error)
             case _:
                 await self._wait_after_refusal(error)
+
+    def note_refusal(self, error: InturnError) -> None:
+        """Note that the database refuses to store the ends of some jobs, and the worker goes on."""
+        if self.last is None:
+            self._failing_since, self.last = time.monotonic(), error
+        self._refusals.note(error, LONGEST_PAUSE)
 
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Wait until a lock on a table may be gone. The call had no effect."""

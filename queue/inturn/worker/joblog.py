@@ -135,8 +135,8 @@ def note_found(job: Job) -> None:
 def note_held(job: Job) -> None:
     _warn(
         job,
-        "job.end_held: %s %s has ended, but an open transaction keeps its end from being stored; "
-        "the worker retries",
+        "job.end_held: %s %s has ended, but its end cannot be stored yet, because of an open "
+        "transaction or a refusal; the worker retries",
     )
 
 

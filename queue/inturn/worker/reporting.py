@@ -1,6 +1,6 @@
 """Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
-from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations.engine import finish
 from inturn.worker import joblog
@@ -10,6 +10,7 @@ from inturn.worker.failures import Failures
 from inturn.worker.floors import Floors
 from inturn.worker.state import LoopState
 
+MOST_REFUSED = 10  # ends that are held while the worker claims more jobs
 ABOUT_VALUES = ("22", "23")  # the SQLSTATE classes for bad data and violated constraints
 
 
@@ -25,37 +26,58 @@ class Reporting:
         self._claiming = claiming
         self._floors = Floors(state.connection)
         self._unclear: set[int] = set()  # jobs whose ends were being sent when a call failed
+        self._refused: set[int] = set()  # jobs whose ends the database refuses; they are held
 
-    async def report(self) -> None:
-        """Report everything that has ended, and start the jobs that the lanes hand over."""
-        outcomes = self._running.take_ended()
-        if self._running.progress:
-            await self._store_progress(outcomes)
+    async def report(self, *, everything: bool = False) -> None:
+        """Report what has ended, or everything that is held too. Start what the lanes hand over."""
+        outcomes = self._running.take_ended(everything=everything)
         try:
+            if self._running.progress:  # before the ends, so that an ended job has its last one
+                await self._running.progress.store_ended([each.job.fence for each in outcomes])
             await self._report(outcomes)
-        except InturnError as error:
-            self._running.unreported.requeue(outcomes)
+        except BaseException as error:  # also a cancellation: no outcome may get lost
             self._unclear |= {outcome.job.id for outcome in outcomes}
-            if not _is_about_values(error):
+            if not _is_refusal(error):
+                self._running.unreported.requeue(outcomes)
                 raise
-            await self._report_each()
+            await self._report_each(outcomes)
         if self._failures.last is not None:
-            self._failures.note_answer(is_stored=True)
+            self._failures.note_answer(is_stored=not self._refused)
 
     async def report_last(self) -> None:
-        """Try once more to report what has ended, including outcomes that are held."""
-        if outcomes := self._running.take_ended(everything=True):
-            await self._report(outcomes)
+        """Try once more to report everything."""
+        if self._running.unreported:
+            await self.report(everything=True)
         if self._running.progress:  # last, since it matters less
             await self._running.progress.store_all()
 
-    async def _store_progress(self, outcomes: list[Outcome]) -> None:
-        """Store the last progress of these attempts, before their ends are reported."""
-        try:
-            await self._running.progress.store_ended([each.job.fence for each in outcomes])
-        except DatabaseUnavailable:
-            self._running.unreported.requeue(outcomes)
-            raise
+    async def _report_each(self, outcomes: list[Outcome]) -> None:
+        """Report one after the other, so that those that the database refuses hold up no other.
+
+        If it refuses many, it probably refuses all. Then raise its error, which stops the claims.
+        """
+        refusal: BaseException | None = None
+        while outcomes:
+            outcome, *outcomes = outcomes
+            try:
+                await self._report([outcome])
+            except BaseException as error:
+                if not _is_refusal(error):
+                    self._running.unreported.requeue([outcome, *outcomes])
+                    raise
+                refusal = error
+                is_new = outcome.job.id not in self._refused
+                if is_new:
+                    self._refused.add(outcome.job.id)
+                    joblog.note_refused(outcome.job, error)
+                if is_new and _is_about_values(error):
+                    outcomes = [_fail(outcome, error), *outcomes]
+                else:
+                    self._running.unreported.hold([outcome])
+        if isinstance(refusal, InturnError):
+            self._failures.note_refusal(refusal)
+            if len(self._refused) > MOST_REFUSED:
+                raise refusal
 
     async def _report(self, outcomes: list[Outcome]) -> None:
         ended: list[Ended] = []
@@ -81,6 +103,8 @@ class Reporting:
             held = [outcome for outcome in outcomes if outcome.job.id in busy]
             outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
         self._running.unreported.hold(held)
+        if self._refused:
+            self._refused -= {outcome.job.id for outcome in outcomes}
         self._running.release_resources(outcomes)
         self._running.start_all(done.next)
         left = len([outcome for outcome in outcomes if outcome.job.lock is not None])
@@ -120,27 +144,6 @@ class Reporting:
             floors.note_first(done.next, final)
         return done
 
-    async def _report_each(self) -> None:
-        """Find out which outcomes the database refuses to store, and report those as failures."""
-        outcomes = self._running.take_ended()
-        while outcomes:
-            outcome = outcomes.pop()
-            try:
-                await self._report([outcome])
-            except InturnError as error:
-                if not _is_about_values(error):
-                    self._running.unreported.requeue([*outcomes, outcome])
-                    raise
-                joblog.note_refused(outcome.job, error)
-                reason = storable(
-                    f"the database refused to store its end: {error}\n{outcome.error or ''}"
-                )
-                try:
-                    await self._report([Ended(outcome.job, Status.FAILED, reason)])
-                except InturnError:
-                    self._running.unreported.requeue([*outcomes, outcome])
-                    raise
-
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
         observer = self._running.observer
         if refused := [outcome.job for outcome in outcomes if outcome.job.id not in accepted]:
@@ -160,12 +163,22 @@ class Reporting:
         joblog.note_outcomes(outcomes)
 
 
-def _is_about_values(error: InturnError) -> bool:
+def _is_refusal(error: BaseException) -> bool:
+    """Return True if the server refuses the statement, for example because a trigger raises."""
+    return isinstance(error, ConnectorException) and not isinstance(error, DatabaseUnavailable)
+
+
+def _is_about_values(error: BaseException) -> bool:
     """Return True if the server would refuse these values however often they are sent.
 
     Any other error says nothing about the job, and must not turn a success into a failure.
     """
     return (getattr(error.__cause__, "sqlstate", None) or "").startswith(ABOUT_VALUES)
+
+
+def _fail(outcome: Outcome, refusal: BaseException) -> Ended:
+    reason = f"the database refused to store its end: {refusal}\n{outcome.error or ''}"
+    return Ended(outcome.job, Status.FAILED, storable(reason))
 
 
 def _end(again: Again) -> Ended:
