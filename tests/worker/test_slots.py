@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import weakref
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import islice
 from random import Random
 
@@ -330,3 +331,31 @@ async def test_each_start_is_asked_for_and_the_rest_waits_until_it_may() -> None
     await slots.run(work)
     assert ran == [1, 2, 3, 4, 5]
     assert set(asked) == {2}
+
+
+class Incomparable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("value", ["a tenant", Incomparable()], ids=["text", "incomparable"])
+async def test_no_job_sees_the_context_variables_of_another(app: App, value: object) -> None:
+    variable: ContextVar[object] = ContextVar("tenant", default=None)
+    seen: list[object] = []
+
+    @app.task
+    async def visit() -> None:
+        seen.append(variable.get())
+        variable.set(value)
+
+    @app.task
+    def visit_in_thread() -> None:
+        seen.append(variable.get())
+
+    visit.batch_defer({}, {}, {})
+    visit_in_thread.defer()
+    await app.run_worker_async(concurrency=1)
+    assert seen == [None] * 4

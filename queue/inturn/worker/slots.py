@@ -9,12 +9,14 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
+from inturn.logs import running_job
 from inturn.model import Job
 
 # The loop must get its turn while many jobs are left, which then run while it waits for the server.
@@ -60,9 +62,12 @@ class Slots:
         self._has_scout = False  # one slot opens others instead of running jobs
         self._ran = 0  # jobs since the event loop had its turn
         self._group: TaskGroup
+        self._context: Context  # in which each slot begins
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work, then wait for the attempts that are still running."""
+        self._context = copy_context()
+        self._context.run(running_job.set, None)
         is_done = False
         async with anyio.create_task_group() as self._group:
             await work()
@@ -93,7 +98,7 @@ class Slots:
                 count -= 1
         while count and self._started < self._count:
             self._started += 1
-            self._group.start_soon(self._slot)
+            self._context.run(self._group.start_soon, self._slot)
             count -= 1
         return count == 0
 
@@ -131,8 +136,15 @@ class Slots:
             await self._perform(self.waiting.popleft(), slot)
             self._turning += 1
             # Code that still refers to this task may cancel it later, for example with a timer that
-            # the job left behind, so this task must not run another job.
+            # the job left behind, and context variables that the job has set would be seen by the
+            # next one. So this task must not run another job then.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
+                break
+            running_job.set(None)
+            try:
+                if copy_context() != self._context:
+                    break
+            except Exception:  # the values are the users', and so is their __eq__
                 break
             if (not self.waiting or self._is_turn_over()) and not await _give_way():
                 break
