@@ -1,5 +1,6 @@
 """The decisions of a retry strategy, and tasks that snooze."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -131,6 +132,20 @@ def test_a_sync_task_snoozes_too(app: App, query: Query) -> None:
     app.run_worker()
     assert query("SELECT status::text, attempts FROM jobs") == [("scheduled", 0), ("scheduled", 0)]
     assert query("SELECT FROM lanes") == []
+
+
+def test_a_task_in_a_group_of_tasks_snoozes_the_job(app: App, query: Query) -> None:
+    @app.task(pass_context=True)
+    async def wait(context: JobContext) -> None:
+        async def snooze() -> None:
+            context.snooze({"hours": 1})
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(snooze())
+
+    wait.defer()
+    app.run_worker()
+    assert query("SELECT status::text, attempts FROM jobs") == [("scheduled", 0)]
 
 
 def test_a_snooze_that_makes_no_sense_fails_the_job(app: App, query: Query) -> None:

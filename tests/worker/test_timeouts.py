@@ -1,6 +1,8 @@
 """A run that exceeds its timeout ends as a failure, to which the retry strategy applies."""
 
 import threading
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -156,3 +158,44 @@ def test_a_timeout_that_is_none_is_refused_when_it_is_declared(app: App, value: 
         app.configure_task("anything", timeout=value)
     with pytest.raises(BadArgument, match=r"^timeout(:| is) "):
         app.task(timeout=value)(lambda: None)
+
+
+async def test_a_thread_that_ended_in_time_succeeds_although_the_loop_was_blocked(
+    app: App, query: Query
+) -> None:
+    has_ended = threading.Event()
+
+    @app.task(timeout=1)
+    def quick() -> None:
+        has_ended.set()
+
+    @app.task
+    async def block() -> None:
+        while not has_ended.is_set():  # noqa: ASYNC110 (a thread sets it)
+            await anyio.sleep(0.01)
+        time.sleep(1.2)  # noqa: ASYNC251 (it blocks the loop until the deadline is over)
+
+    quick.defer()
+    block.defer()
+    await app.run_worker_async(concurrency=2)
+    assert query("SELECT DISTINCT status::text FROM finished_jobs") == [("succeeded",)]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.2])
+async def test_middleware_that_goes_on_after_a_thread_is_cancelled(
+    app: App, query: Query, seconds: float
+) -> None:
+    async def linger(call_next: Callable[[], Any], *_: object) -> Any:
+        await call_next()
+        await anyio.sleep_forever()
+
+    @app.task(timeout=0.1)
+    def stay() -> None:
+        time.sleep(seconds)
+
+    stay.defer()
+    with anyio.fail_after(120):
+        await app.run_worker_async(worker_middleware=[linger])
+    [(status, _, error)] = query(LAST_ERROR)
+    assert status == "failed"
+    assert "JobTimeout" in error

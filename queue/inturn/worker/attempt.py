@@ -1,12 +1,12 @@
 """One attempt at a job, from slot to outcome. Exceptions from user code never propagate."""
 
 import asyncio
+import inspect
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from types import CoroutineType
 from typing import Any, Protocol
 
 import anyio
@@ -196,7 +196,7 @@ class Attempt:
         forks = len(_forks)
         outcome: Outcome | None = None
         self.slot = slot
-        running_job.set(self.job)  # until the next job of this slot
+        running_job.set(self.job)
         try:
             if self.held_locks is not None:
                 await self.held_locks.take()
@@ -272,7 +272,7 @@ class Attempt:
         has_ended = False
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
-            error, value = await anyio.to_thread.run_sync(
+            error, value, ended_at = await anyio.to_thread.run_sync(
                 _catch,
                 function,
                 args,
@@ -283,12 +283,15 @@ class Attempt:
             has_ended = True
         if not has_ended:
             raise Abandoned
+        self._thread_scope = None
+        if self._deadline is not None and ended_at < self._deadline:
+            self._timed_out = False  # the event loop was blocked until after the deadline
+        if self._was_stopped() and self.slot is not None:
+            self._cancel_once(self.slot)  # the middleware may go on
         if error is not None:
             raise error
-        if type(value) is CoroutineType:  # a decorator has wrapped an `async def` in a `def`
-            self._thread_scope = None
-            value = await value
-        return value
+        # It is awaitable if, for example, a decorator has wrapped an `async def` in a `def`.
+        return await value if inspect.isawaitable(value) else value
 
     # ------------------------------------------------------------------ the last stage: judging
 
@@ -329,6 +332,11 @@ class Attempt:
     def _find_outcome(self, error: BaseException) -> Outcome | None:
         if self.committed:
             return Committed(self.job, describe(error))
+        inner = error
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            inner = inner.exceptions[0]
+        if isinstance(inner, Snoozed | JobSkipped | JobAborted):
+            error = inner  # a child of a task group has asked for it
         if isinstance(error, Snoozed):
             return Again(self.job, error.delay, uncharged=True)
         if isinstance(error, JobSkipped):
@@ -368,16 +376,17 @@ class Attempt:
 
 def _catch(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[BaseException | None, Any]:
-    """Return what the function raised and what it returned.
+) -> tuple[BaseException | None, Any, float]:
+    """Return what the function raised, what it returned, and when.
 
     The error is returned because StopIteration and SystemExit cannot be raised out of a thread.
     """
     forks = len(_forks)
     try:
-        return None, function(*args, **kwargs)
+        value = function(*args, **kwargs)
+        return None, value, time.monotonic()
     except BaseException as error:
-        return error, None
+        return error, None, time.monotonic()
     finally:
         _end_copy(forks)
 
