@@ -223,6 +223,12 @@ def test_a_function_whose_arguments_have_no_names_cannot_be_a_task() -> None:
         @app.task
         def pack(*items: str) -> None: ...
 
+    with pytest.raises(TaskDefinitionError, match="is a generator"):
+
+        @app.task
+        async def each() -> Any:
+            yield 1
+
     with pytest.raises(TaskDefinitionError, match="takes no argument"):
         app.task(pass_context=True)(lambda: None)  # type: ignore[arg-type, misc]
     with pytest.raises(TaskDefinitionError, match="'twin' has its own name as an alias"):

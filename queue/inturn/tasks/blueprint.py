@@ -219,6 +219,11 @@ class Blueprint(Periodics):
             raise TaskAlreadyRegistered(
                 f"The task {own_name!r} has its own name as an alias. Remove the alias."
             )
+        if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+            raise TaskDefinitionError(
+                f"The task {own_name!r} is a generator, which would not run when it is called. "
+                "Take out the `yield`"
+            )
         is_async = inspect.iscoroutinefunction(func)
         layers = check_task_middleware(own_name, task_middleware, is_async_task=is_async)
         task: Task[..., Any] = Task(
