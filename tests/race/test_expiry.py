@@ -130,6 +130,7 @@ def test_a_job_does_not_expire_while_a_finish_hands_it_over(stage: Stage) -> Non
     ),
 )
 def test_a_claim_does_not_wait_for_an_expired_job_that_somebody_has_locked(stage: Stage) -> None:
+    stage.adjust("expire_jobs.sql", "WHERE NOT touched OR try_lock_job(id)", "")
     producer, worker = stage.session(), stage.worker()
     [locked], [other] = producer.defer(None, expires_in=HOUR), producer.defer(None, expires_in=HOUR)
     producer.begin()
@@ -269,3 +270,20 @@ def test_explain_looks_past_an_expired_head_as_a_claim_does(stage: Stage) -> Non
     promise(worker.reasons(first) == ["expired"], "the next claim cancels it")
     promise("lane head waits" not in worker.reasons(second), f"{worker.reasons(second)}")
     promise(ids(worker.claim()) == [second], "and starts the one behind")
+
+
+@story(
+    Mutation(
+        "locked jobs keep others from it", "expire_jobs.sql",
+        "WHERE NOT touched OR try_lock_job(id)", "",
+    )
+)  # fmt: skip
+def test_jobs_that_a_transaction_has_locked_do_not_keep_others_from_expiring(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    producer.defer(None, *[0] * 500, expires_in=HOUR, queue="other")
+    [expired] = producer.defer(None, expires_in="90 minutes")
+    [behind] = producer.defer(None)
+    person.begin()
+    person.run("SELECT FROM jobs WHERE queue = 'other' FOR UPDATE")
+    promise(ids(later(worker).claim(1) or worker.claim(1)) == [behind], "the healthy one starts")
+    promise(status(worker, expired) == "cancelled", "and the one in front of it is over")

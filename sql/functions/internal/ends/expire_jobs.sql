@@ -2,10 +2,11 @@
 -- their error says why. A job that comes back from an attempt does not expire.
 --
 -- Never waits. A job in a lane ends under the lock of the lane's row, like a cancelled one. If
--- another session has locked that row or the job, the next call ends it, and start_jobs refuses it
--- until then. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
--- advisory lock until commit, and the server's lock table is finite. The lanes of the jobs that
--- expired first come first, so a job with several lanes gets all of them or none.
+-- another session has locked that row or the job, a later call ends it, and start_jobs refuses it
+-- until then. Bounded: it looks past locked jobs among ten times p_limit jobs, and ends at most
+-- p_limit in at most p_lanes lanes, since each lane can keep an advisory lock until commit, and the
+-- server's lock table is finite. The lanes of the jobs that expired first come first, so a job with
+-- several lanes gets all of them or none.
 --
 -- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
 CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
@@ -20,10 +21,16 @@ BEGIN
         -- ROWS: before PostgreSQL 16, all jobs of one instant would be read otherwise.
         SELECT id, lanes_of(lock, locks) AS locks,
             row_number() OVER (ORDER BY expires_at ROWS UNBOUNDED PRECEDING) AS place
-        FROM jobs
-        WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
-            AND NOT was_attempted
-        ORDER BY expires_at LIMIT p_limit
+        FROM (
+            SELECT * FROM (
+                SELECT id, lock, locks, expires_at, is_touched(xmin, xmax) AS touched FROM jobs
+                WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+                    AND NOT was_attempted
+                ORDER BY expires_at LIMIT 10 * p_limit
+            ) AS seen
+            WHERE NOT touched OR try_lock_job(id)
+            ORDER BY expires_at LIMIT p_limit
+        ) AS free
     )
     SELECT ARRAY(SELECT late.id FROM late) AS ids,
         ARRAY(SELECT lane FROM late CROSS JOIN LATERAL unnest(late.locks) AS lane
