@@ -288,3 +288,20 @@ def test_readers_end_although_somebody_has_changed_their_number(stage: Stage) ->
         ended = []
     promise(ended == ids(readers), f"they end: {ended}")
     promise(not stage.lanes(), "nobody reads any more")
+
+
+@story(
+    Mutation(
+        "the end of another job forgets it", "keep_stopped.sql",
+        "coalesce(reason.failed_id, lanes.failed_job_id)", "reason.failed_id",
+    )
+)  # fmt: skip
+def test_a_shared_lane_remembers_which_job_has_halted_it(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    failing = person.defer_several("one", "shared", shared=["shared"], on_failure="halt")
+    person.defer_several("two", "shared", shared=["shared"])
+    first, second = worker.claim()
+    worker.finish(first, status="failed")
+    worker.finish(second)
+    promise(person.retry_head("shared") == failing, "it is the job to retry")
+    promise(ids(worker.claim()) == [failing], "and it starts")

@@ -21,12 +21,12 @@ BEGIN
             stopped = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped ELSE 'halted' END,
             stopped_at = coalesce(lanes.stopped_at, clock()),
             stopped_until = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped_until END,
-            failed_job_id = reason.failed_id,
+            failed_job_id = coalesce(reason.failed_id, lanes.failed_job_id),
             stopped_by = coalesce(lanes.stopped_by, 'on_failure'),
             stop_reason = coalesce(lanes.stop_reason, 'job ' || reason.failed_id || ' failed')
         FROM reason WHERE lanes.lock = reason.lock
         RETURNING lanes.lock
     )
     SELECT array_agg(lock) INTO v_result FROM stopped;
-    RETURN v_result;
+    RETURN coalesce(v_result, '{}');
 END $$;
