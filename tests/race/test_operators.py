@@ -778,3 +778,20 @@ def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: 
     promise(
         producer.reasons(second) == ["ready"] and ids(worker.claim()) == [second], "then it goes on"
     )
+
+
+@story(
+    Mutation(
+        "it resumes the lane", "retry_head.sql",
+        "(v_next.lane).stopped IS DISTINCT FROM 'paused'", "true",
+    )
+)  # fmt: skip
+def test_a_head_that_is_to_be_tried_again_leaves_its_lane_paused(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    [head] = person.defer("lane")
+    worker.retry(worker.claim_one(), delay="1 hour")
+    person.pause("lane")
+    promise(person.retry_head("lane") == head, "it is due now")
+    promise(worker.claim() == [], "but a person has paused the lane")
+    person.resume_lane("lane")
+    promise(ids(worker.claim()) == [head], "until somebody resumes it")

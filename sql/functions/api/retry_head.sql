@@ -1,6 +1,6 @@
 -- retry_head: retries the job that a lane waits for at once. In a retrying lane, it no longer waits
--- until it is due. In a halted lane, the failed job runs again, first. Returns its id, or NULL if
--- the lane waits for no job.
+-- until it is due, and a pause stays. In a halted lane, the failed job runs again, first. Returns
+-- its id, or NULL if the lane waits for no job.
 --
 -- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise
 -- it waits in line.
@@ -25,7 +25,7 @@ BEGIN
         PERFORM reopen_lane(p_lock);
     ELSIF v_live.locks IS NOT NULL AND (v_next.lane).failed_job_id IS NOT NULL THEN
         PERFORM bring_back(p_lock, v_next.job);
-    ELSE
+    ELSIF (v_next.lane).stopped IS DISTINCT FROM 'paused' THEN
         PERFORM clear_stop(p_lock, v_id);
     END IF;
     PERFORM reopen_lane(lane) FROM unnest((v_next.job).locks) AS lane WHERE lane <> p_lock;
