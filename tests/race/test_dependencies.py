@@ -406,17 +406,18 @@ def test_a_child_that_comes_while_a_claim_ends_its_parent_hears_of_the_end(stage
     Mutation(
         "a person goes by the status that a job had when the claim began",
         "retry_at_its_place.sql",
-        "SELECT status INTO v_status FROM jobs "
+        "ELSE status END INTO v_status FROM jobs "
         "WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;",
-        "SELECT status INTO v_status FROM jobs "
+        "ELSE status END INTO v_status FROM jobs "
         "WHERE id = p_id AND status IN ('scheduled', 'pending'); "
         "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
     ),
 )
 def test_a_job_that_is_let_go_while_a_claim_makes_it_pending_keeps_no_parent(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
-    [parent] = producer.defer(None, delay="1 hour")
-    child = producer.defer_after(parent)
+    [parent] = producer.defer(None, delay="3 hours")
+    child = producer.defer_after(parent, at="1 hour")
+    worker.hasten("2 hours")
     worker.begin()
     promise(worker.claim() == [], "it waits for its parent")
     person.start(person.retry_job, child)
@@ -683,3 +684,18 @@ def test_a_claim_looks_at_a_bounded_number_of_parents(stage: Stage) -> None:
     promise(seen == ["pending"] * 10 + ["scheduled"] * 2, f"the last are for the next: {seen}")
     worker.claim()
     promise({status(worker, child) for child in children} == {"pending"}, "which judges them")
+
+
+@story(
+    Mutation(
+        "only one that a claim has met", "retry_at_its_place.sql",
+        "CASE WHEN is_pending(jobs) THEN 'pending' ELSE status END", "status",
+    )
+)  # fmt: skip
+def test_a_child_starts_without_its_parent_as_soon_as_it_is_retried(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    [parent] = person.defer(None)
+    worker.claim_one()
+    child = person.defer_after(parent)
+    promise(person.retry_job(child), "nobody has looked for its parent yet")
+    promise(ids(worker.claim()) == [child], "and nobody needs to")

@@ -11,7 +11,7 @@ DECLARE
     v_status job_status;
 BEGIN
     -- A claim may be about to make a scheduled job pending, so lock it before reading its status.
-    SELECT status INTO v_status FROM jobs
+    SELECT CASE WHEN is_pending(jobs) THEN 'pending' ELSE status END INTO v_status FROM jobs
     WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;
     IF v_status IS NOT NULL THEN
         IF v_status = 'pending' THEN
