@@ -196,7 +196,7 @@ class Lanes(Feature):
         before = self.walk.stage.statuses()
         moved = self.person.run(
             "SELECT id FROM change_jobs('move', %s, jobs_where(statuses => "
-            "'{todo,blocked,limited,scheduled,pending}'), p_priority => %s, p_queue => %s) "
+            "'{todo,blocked,limited,scheduled,pending}'), p_priority => %s, p_queue => %s, p_by => 'me') "
             "WHERE outcome = 'done'",
             *(chosen, priority, queue),
         )

@@ -101,6 +101,19 @@ def test_a_person(history: History, connection: Connection) -> None:
     assert find(history, connection) == [("allowed", "operator", second.id, first.id)]
 
 
+@pytest.mark.parametrize(
+    ("after", "expected"), [(0, ("unsure", "bulk change")), (9, ("broken", None))]
+)
+def test_a_person_who_moved_many_jobs_in_between(
+    history: History, connection: Connection, after: int, expected: tuple[str, str | None]
+) -> None:
+    first, second = overtake(history)
+    connection.execute("SELECT audit('move-jobs', NULL, 9, 'eve', NULL)")
+    moved_at = second.started_at + timedelta(hours=after)
+    connection.execute("UPDATE lane_audit SET at = %s", [moved_at])
+    assert find(history, connection) == [(*expected, second.id, first.id)]
+
+
 def test_a_job_that_was_put_back_and_cancelled_never_ran(
     history: History, connection: Connection
 ) -> None:

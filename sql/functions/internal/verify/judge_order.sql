@@ -10,6 +10,7 @@
 --   release       the earlier job had run and left the lane, and was put back in line
 --   retry         the earlier job ran before, and the history does not tell when it was first due,
 --                 or whether a person has run it again
+--   bulk change   between their starts, a person has moved many jobs, perhaps one of these
 --
 -- Ids rise as jobs are deferred, so a job was deferred after all with lower ids, and before those
 -- with higher ones, even if a call took long or the clock was wrong.
@@ -61,15 +62,21 @@ LANGUAGE sql STABLE AS $$
             LIMIT 1
         ) AS other
         WHERE line.id > p_after AND line.ran AND line.last_start > line.began_at
+    ), moved AS MATERIALIZED (
+        SELECT at FROM lane_audit WHERE operation = 'move-jobs' AND job_id IS NULL
     ), named AS (
         SELECT early.*, CASE WHEN excuse = 'priority' THEN excuse
             WHEN (SELECT true FROM lane_audit
                   WHERE lane_audit.job_id = ANY (ARRAY[early.id, early.other_id]) LIMIT 1)
                 THEN 'operator'
+            WHEN excuse IS NULL AND (SELECT true FROM moved
+                                     WHERE at BETWEEN began_at AND other_start LIMIT 1)
+                THEN 'bulk change'
             ELSE excuse END AS reason
         FROM early
     )
-    SELECT 'order', CASE WHEN reason IS NULL THEN 'broken' WHEN reason = 'retry' THEN 'unsure'
+    SELECT 'order', CASE WHEN reason IS NULL THEN 'broken'
+                         WHEN reason IN ('retry', 'bulk change') THEN 'unsure'
                          ELSE 'allowed' END,
         reason, lane, id, other_id,
         format('started at %s, before job %s, which was deferred earlier and %s', began_at,
