@@ -26,7 +26,7 @@ test: .venv/installed ## run the quick tests on an embedded PostgreSQL (ten minu
 	@$(python) -m pytest $(or $(TESTS),$(PARALLEL) \
 	  $(if $(CHANGED),--changed $(CHANGED),--weigh $(if $(WEIGH),write,compare)))
 
-proof: .venv/installed ## run every test: also mutants, models, faults, the browser (half an hour)
+proof: .venv/installed build/docs-tools/installed ## run every test: also mutants, models, faults, the browser (half an hour)
 	@INTURN_TEST_BROWSER=1 $(python) -m pytest --proof $(PARALLEL)
 
 # A part of `make proof`, for longer. A seed repeats the random choices, but not the timing.
