@@ -207,7 +207,7 @@ def test_a_retry_at_a_time_keeps_it(stage: Stage) -> None:
 def test_a_child_to_which_a_person_gives_a_time_keeps_it(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
     [parent] = producer.defer(None)
-    child = producer.defer_after(parent)
+    child = producer.defer_after(parent, at="2 hours")
     worker.hasten("1 hour")
     person.hasten("1 hour")
     person.run("SELECT retry_job_changed(%s, clock() + interval '10 s')", child)
