@@ -1,5 +1,7 @@
 """Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
+import asyncio
+
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations.engine import finish
@@ -10,6 +12,8 @@ from inturn.worker.failures import Failures
 from inturn.worker.floors import Floors
 from inturn.worker.state import LoopState
 
+# Of a call that fails or is cancelled, no outcome may get lost.
+FAILED_CALLS = (InturnError, asyncio.CancelledError)
 MOST_REFUSED = 10  # ends that are held while the worker claims more jobs
 ABOUT_VALUES = ("22", "23")  # the SQLSTATE classes for bad data and violated constraints
 
@@ -35,7 +39,7 @@ class Reporting:
             if self._running.progress:  # before the ends, so that an ended job has its last one
                 await self._running.progress.store_ended([each.job.fence for each in outcomes])
             await self._report(outcomes)
-        except BaseException as error:  # also a cancellation: no outcome may get lost
+        except FAILED_CALLS as error:
             self._unclear |= {outcome.job.id for outcome in outcomes}
             if not _is_refusal(error):
                 self._running.unreported.requeue(outcomes)
@@ -61,7 +65,7 @@ class Reporting:
             outcome, *outcomes = outcomes
             try:
                 await self._report([outcome])
-            except BaseException as error:
+            except FAILED_CALLS as error:
                 if not _is_refusal(error):
                     self._running.unreported.requeue([outcome, *outcomes])
                     raise
