@@ -29,6 +29,20 @@ from inturn.__main__ import main
 main()
 """
 
+# Nobody sees what is raised in the garbage collector.
+LOSING = """
+import gc, signal
+
+def interrupt(*_):
+    if signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGINT):
+        gc.callbacks.remove(interrupt)
+        signal.raise_signal(signal.SIGTERM)
+
+gc.callbacks.append(interrupt)
+from inturn.__main__ import main
+main()
+"""
+
 
 @pytest.fixture
 def taken() -> Iterator[socket.socket]:
@@ -87,6 +101,14 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
         assert dev.wait(60) == 0
     assert len(addresses) == 1
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
+
+
+def test_it_ends_although_its_signal_came_to_the_garbage_collector(
+    start_script: StartScript, folder: Path
+) -> None:
+    dev = start_script([sys.executable, "-c", LOSING, "dev"])
+    assert dev.wait(60) == 0
+    assert "Exception ignored in" in (folder / "log").read_text()
 
 
 def test_its_port_and_its_dashboard_have_the_same_addresses_at_each_start(

@@ -6,6 +6,7 @@ import signal
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from urllib.parse import urlsplit
 
 import click
@@ -80,16 +81,28 @@ def command(
             "Run: pip install 'inturn[dev]'"
         )
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # both mean: shut down cleanly
+    asked = Event()
+
+    def stop(*_: object) -> None:
+        asked.set()  # if the exception is raised in the garbage collector, it gets lost
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)  # all mean: shut down cleanly
     try:
-        _serve(path, port, has_web=has_web, web_port=web_port, verbose=settings.verbose)
+        _serve(path, port, asked, has_web=has_web, web_port=web_port, verbose=settings.verbose)
     except KeyboardInterrupt:
         logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
 def _serve(
-    path: str | None, port: int | None, *, has_web: bool, web_port: int | None, verbose: bool
+    path: str | None,
+    port: int | None,
+    asked: Event,
+    *,
+    has_web: bool,
+    web_port: int | None,
+    verbose: bool,
 ) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate, prepare_history
@@ -121,8 +134,10 @@ def _serve(
             _serve_dashboard(server.dsn(), web_port, beside)
         if path is None:
             logger.info("dev.ready: no worker, because you named no app. Ctrl-C ends the server")
-            while True:
-                signal.pause()
+            while not asked.wait(1):
+                pass
+        if path is None or asked.is_set():
+            raise KeyboardInterrupt
         from inturn.cli.processes.dev_worker import follow
 
         follow(path, server.dsn(), verbose=verbose)
