@@ -193,7 +193,8 @@ class Book:
         if head is None or head not in self.jobs:
             return None
         self.jobs[head].place = "waiting"
-        lane.go_on()
+        if lane.stopped != "paused":
+            lane.go_on()
         lane.reserved = head
         return head
 
