@@ -163,16 +163,18 @@ def test_a_timeout_that_is_none_is_refused_when_it_is_declared(app: App, value: 
 async def test_a_thread_that_ended_in_time_succeeds_although_the_loop_was_blocked(
     app: App, query: Query
 ) -> None:
-    has_ended = threading.Event()
+    has_begun, is_blocked = threading.Event(), threading.Event()
 
     @app.task(timeout=1)
     def quick() -> None:
-        has_ended.set()
+        has_begun.set()
+        assert is_blocked.wait(60)
 
     @app.task
     async def block() -> None:
-        while not has_ended.is_set():  # noqa: ASYNC110 (a thread sets it)
+        while not has_begun.is_set():  # noqa: ASYNC110 (a thread sets it)
             await anyio.sleep(0.01)
+        is_blocked.set()
         time.sleep(1.2)  # noqa: ASYNC251 (it blocks the loop until the deadline is over)
 
     quick.defer()
