@@ -12,10 +12,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn import App
+from inturn import App, JobContext
 from inturn.health.checks import READY
 from inturn.health.probe import ask
 from inturn.worker import listener
+from inturn.worker.reporting import MOST_REFUSED
 from tests.chaos.server import free_port
 from tests.conftest import Query, Until
 from tests.field.conftest import Start
@@ -34,6 +35,7 @@ OPTIONS: dict[str, Any] = {
 CLAIM = "BEFORE UPDATE ON inturn.jobs FOR EACH ROW WHEN (NEW.status = 'doing')"
 FINISH = "BEFORE INSERT ON inturn.finished_jobs FOR EACH ROW"
 HEARTBEAT = "BEFORE UPDATE ON inturn.workers FOR EACH ROW"
+ENDED = "SELECT FROM finished_jobs HAVING count(*) = %s"
 CALLS: dict[str, LiteralString] = {"claim": CLAIM, "finish": FINISH, "heartbeat": HEARTBEAT}
 
 
@@ -51,6 +53,66 @@ def refused(dsn: str, call: LiteralString, code: str) -> Iterator[None]:
         )
         yield
         connection.execute("DROP FUNCTION refuse CASCADE")
+
+
+@pytest.fixture
+def ran(app: App) -> list[str]:
+    """The names of the jobs that the task `run` has run."""
+    names: list[str] = []
+
+    @app.task(name="run", pass_context=True)
+    async def run(context: JobContext, name: str) -> None:
+        names.append(name)
+        if name == "one that tells its progress":
+            context.progress(1)
+
+    return names
+
+
+async def test_a_job_whose_end_is_refused_holds_up_no_other(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture, ran: list[str]
+) -> None:
+    names = ["bad", "good 1", "good 2", "good 3"]
+    async with anyio.create_task_group() as group:
+        with refused(dsn, FINISH + " WHEN (NEW.args ->> 'name' = 'bad')", "P0001"):
+            app.tasks["run"].batch_defer(*({"name": name} for name in names))
+            group.start_soon(partial(app.run_worker_async, **OPTIONS))
+            await until(lambda: query(ENDED, 3))
+            assert query("SELECT args ->> 'name' FROM inturn.jobs") == [("bad",)]
+        await until(lambda: query(ENDED, 4))
+        group.cancel_scope.cancel()
+    assert sorted(ran) == names
+    assert caplog.text.count("job.end_refused") == 1
+
+
+async def test_a_worker_claims_no_more_if_all_ends_are_refused(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture, ran: list[str]
+) -> None:
+    async with anyio.create_task_group() as group:
+        with refused(dsn, FINISH, "P0001"):
+            app.tasks["run"].batch_defer(*({"name": str(number)} for number in range(40)))
+            group.start_soon(partial(app.run_worker_async, **OPTIONS))
+            await until(lambda: caplog.text.count("job.end_refused") > MOST_REFUSED)
+            await anyio.sleep(0.5)
+            assert len(ran) < 40
+        await until(lambda: query(ENDED, 40))
+        group.cancel_scope.cancel()
+    assert len(ran) == len(set(ran)) == 40
+
+
+async def test_a_job_whose_progress_cannot_be_stored_runs_once(
+    app: App, query: Query, dsn: str, until: Until, caplog: pytest.LogCaptureFixture, ran: list[str]
+) -> None:
+    async with anyio.create_task_group() as group:
+        with psycopg.connect(dsn, autocommit=True) as owner:
+            owner.execute("ALTER FUNCTION inturn.report_progress RENAME TO gone")
+            app.tasks["run"].defer(name="one that tells its progress")
+            group.start_soon(partial(app.run_worker_async, **OPTIONS))
+            await until(lambda: caplog.text.count("next try") > 1)
+            owner.execute("ALTER FUNCTION inturn.gone RENAME TO report_progress")
+        await until(lambda: query(ENDED, 1))
+        group.cancel_scope.cancel()
+    assert len(ran) == 1
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))

@@ -697,5 +697,5 @@ def test_a_child_starts_without_its_parent_as_soon_as_it_is_retried(stage: Stage
     [parent] = person.defer(None)
     worker.claim_one()
     child = person.defer_after(parent)
-    promise(person.retry_job(child), "nobody has looked for its parent yet")
-    promise(ids(worker.claim()) == [child], "and nobody needs to")
+    promise(person.retry_job(child), "before a claim has checked its parents")
+    promise(ids(worker.claim()) == [child], "and it starts without them")

@@ -792,6 +792,6 @@ def test_a_head_that_is_to_be_tried_again_leaves_its_lane_paused(stage: Stage) -
     worker.retry(worker.claim_one(), delay="1 hour")
     person.pause("lane")
     promise(person.retry_head("lane") == head, "it is due now")
-    promise(worker.claim() == [], "but a person has paused the lane")
+    promise(worker.claim() == [], "but its lane is still paused")
     person.resume_lane("lane")
-    promise(ids(worker.claim()) == [head], "until somebody resumes it")
+    promise(ids(worker.claim()) == [head], "it starts once the lane is resumed")

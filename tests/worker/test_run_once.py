@@ -1,7 +1,9 @@
 """Each service of a worker has one round, `run_once`, that needs no thread and no loop."""
 
+import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from uuid import UUID
 
 import anyio
@@ -187,3 +189,33 @@ async def test_the_listener_passes_on_what_concerns_its_queues(app: App) -> None
             await connection.execute("SELECT pg_notify('inturn', %s)", [payload])
         await listener.run_once(connection, seconds=0.2)
     assert heard == ["wake", "abort", "wake", "wake"]
+
+
+async def test_a_report_that_is_cancelled_loses_no_end(app: App, query: Query) -> None:
+    @app.task
+    async def step() -> None: ...
+
+    parts = Parts(app, concurrency=1)
+
+    async def work() -> None:
+        await parts.registration.register()
+        while not parts.running.unreported:
+            await parts.loop.run_once()
+        report = asyncio.ensure_future(parts.loop.run_once())
+        await asyncio.sleep(0)
+        while parts.running.unreported:  # the loop does something else first
+            await report
+            report = asyncio.ensure_future(parts.loop.run_once())
+            await asyncio.sleep(0)
+        report.cancel()
+        with suppress(asyncio.CancelledError):
+            await report
+        assert len(parts.running.unreported) == 1
+        while parts.running.unreported:
+            await parts.loop.run_once()
+
+    step.defer()
+    with anyio.fail_after(120):
+        await parts.running.serve(work)
+        await parts.close()
+    assert query("SELECT status::text FROM finished_jobs") == [("succeeded",)]

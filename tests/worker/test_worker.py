@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -334,6 +335,24 @@ async def test_a_one_shot_worker_also_runs_what_its_jobs_defer(app: App) -> None
     down.defer(number=3)
     await app.run_worker_async(wait=False, listen_notify=False)
     assert seen == [3, 2, 1, 0]
+
+
+async def test_whatever_a_sync_task_returns_to_be_awaited_is_awaited(
+    app: App, query: Query
+) -> None:
+    class Later:
+        def __await__(self) -> Iterator[None]:
+            yield from asyncio.sleep(0).__await__()
+            raise ValueError("it was awaited")
+
+    @app.task
+    def begin() -> Any:
+        return Later()
+
+    begin.defer()
+    await app.run_worker_async()
+    [(error,)] = query("SELECT errors -> 0 ->> 'error' FROM finished_jobs")
+    assert "it was awaited" in error
 
 
 async def test_a_context_tells_about_the_run_and_its_fence_rises(app: App) -> None:

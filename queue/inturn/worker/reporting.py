@@ -1,6 +1,7 @@
 """Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
 import asyncio
+from typing import TypeGuard
 
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
@@ -60,7 +61,7 @@ class Reporting:
 
         If it refuses many, it probably refuses all. Then raise its error, which stops the claims.
         """
-        refusal: BaseException | None = None
+        refusal: ConnectorException | None = None
         while outcomes:
             outcome, *outcomes = outcomes
             try:
@@ -78,7 +79,7 @@ class Reporting:
                     outcomes = [_fail(outcome, error), *outcomes]
                 else:
                     self._running.unreported.hold([outcome])
-        if isinstance(refusal, InturnError):
+        if refusal is not None:
             self._failures.note_refusal(refusal)
             if len(self._refused) > MOST_REFUSED:
                 raise refusal
@@ -167,12 +168,12 @@ class Reporting:
         joblog.note_outcomes(outcomes)
 
 
-def _is_refusal(error: BaseException) -> bool:
+def _is_refusal(error: BaseException) -> TypeGuard[ConnectorException]:
     """Return True if the server refuses the statement, for example because a trigger raises."""
     return isinstance(error, ConnectorException) and not isinstance(error, DatabaseUnavailable)
 
 
-def _is_about_values(error: BaseException) -> bool:
+def _is_about_values(error: InturnError) -> bool:
     """Return True if the server would refuse these values however often they are sent.
 
     Any other error says nothing about the job, and must not turn a success into a failure.
@@ -180,7 +181,7 @@ def _is_about_values(error: BaseException) -> bool:
     return (getattr(error.__cause__, "sqlstate", None) or "").startswith(ABOUT_VALUES)
 
 
-def _fail(outcome: Outcome, refusal: BaseException) -> Ended:
+def _fail(outcome: Outcome, refusal: InturnError) -> Ended:
     reason = f"the database refused to store its end: {refusal}\n{outcome.error or ''}"
     return Ended(outcome.job, Status.FAILED, storable(reason))
 

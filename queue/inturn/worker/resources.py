@@ -197,7 +197,7 @@ class HeldLocks:
         with anyio.move_on_after(RELEASE_SECONDS, shield=True):
             try:
                 await locks.__aexit__(None, None, None)
-            except Exception as error:  # whatever a backend raises, it must not end the worker
+            except LockError as error:
                 logger.warning("resource.lost: job %s: %s", self._attempt.job.id, error)
 
 

@@ -136,8 +136,8 @@ class Slots:
             await self._perform(self.waiting.popleft(), slot)
             self._turning += 1
             # Code that still refers to this task may cancel it later, for example with a timer that
-            # the job left behind, and context variables that the job has set would be seen by the
-            # next one. So this task must not run another job then.
+            # the job left behind. The next job would also see the context variables that this one
+            # has set. In either case, another task must run it.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
             running_job.set(None)

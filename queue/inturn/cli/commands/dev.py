@@ -3,7 +3,7 @@
 import logging
 import shlex
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -84,15 +84,14 @@ def command(
     asked = Event()
 
     def stop(*_: object) -> None:
-        asked.set()  # if the exception is raised in the garbage collector, it gets lost
+        asked.set()  # since an exception that is raised in the garbage collector is lost
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)  # all mean: shut down cleanly
-    try:
+    with suppress(KeyboardInterrupt):
         _serve(path, port, asked, has_web=has_web, web_port=web_port, verbose=settings.verbose)
-    except KeyboardInterrupt:
-        logger.info("dev.stopped: the data stays in %s", FOLDER)
+    logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
 def _serve(
@@ -136,11 +135,11 @@ def _serve(
             logger.info("dev.ready: no worker, because you named no app. Ctrl-C ends the server")
             while not asked.wait(1):
                 pass
-        if path is None or asked.is_set():
-            raise KeyboardInterrupt
+            return
         from inturn.cli.processes.dev_worker import follow
 
-        follow(path, server.dsn(), verbose=verbose)
+        if not asked.is_set():
+            follow(path, server.dsn(), verbose=verbose)
 
 
 def _serve_dashboard(dsn: str, port: int | None, beside: ExitStack) -> None:

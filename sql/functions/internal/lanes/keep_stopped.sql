@@ -28,5 +28,5 @@ BEGIN
         RETURNING lanes.lock
     )
     SELECT array_agg(lock) INTO v_result FROM stopped;
-    RETURN coalesce(v_result, '{}');
+    RETURN v_result;
 END $$;
