@@ -43,6 +43,10 @@ def overtake(history: History) -> Pair:
 
 def find(history: History, connection: Connection) -> list[Any]:
     history.write(connection)
+    return look(connection)
+
+
+def look(connection: Connection) -> list[Any]:
     rows = connection.execute(
         "SELECT verdict, reason, job_id, other_id FROM verify() "
         "WHERE verdict NOT IN ('read', 'unknown')"
@@ -167,16 +171,26 @@ def test_a_pending_job_that_a_person_frees_is_due_only_then(connection: Connecti
     [(child,)] = connection.execute(
         "SELECT defer('child', lock => 'a', after => ARRAY[defer('parent')])"
     ).fetchall()
-    [(worker,)] = connection.execute(
-        "SELECT register_worker('w', 'here', 1, '{other}', 1)"
-    ).fetchall()
-    connection.execute("SELECT claim(%s, '{other}', 1)", [worker])
+    connection.execute("SELECT claim(%s, '{other}', 1)", [register(connection)])
     assert status(connection, child)[0] == "pending"
     [(now,)] = connection.execute("SELECT clock()").fetchall()
     connection.execute("SELECT retry_job(%s)", [child])
     freed, due = status(connection, child)
     assert freed == "todo"
     assert due > now
+
+
+def test_a_job_that_was_put_back_while_others_shared_its_lane(connection: Connection) -> None:
+    """The worker had never begun it, and another has run what shares its lane meanwhile."""
+    for _ in range(2):
+        connection.execute("SELECT defer('reader', locks => '{a}', shared => '{a}')")
+    connection.execute("UPDATE jobs SET created_at = %s", [SINCE])  # none was committed late
+    (lost, claim_id), (other, other_claim) = [claim_one(connection) for _ in range(2)]
+    end(connection, other, other_claim)
+    connection.execute("SELECT put_back(%s, %s)", [[lost], [claim_id]])
+    assert look(connection) == [("allowed", "schedule", other, lost)]
+    end(connection, *claim_one(connection))
+    assert look(connection) == [("allowed", "schedule", other, lost)]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -199,3 +213,19 @@ def test_a_callback_that_a_person_freed(
 def status(connection: Connection, id: int) -> Any:
     rows = connection.execute("SELECT status, scheduled_at FROM jobs WHERE id = %s", [id])
     return rows.fetchall()[0]
+
+
+def register(connection: Connection) -> Any:
+    rows = connection.execute("SELECT register_worker('w', 'here', 1, '{other}', 1)")
+    return rows.fetchall()[0][0]
+
+
+def claim_one(connection: Connection) -> Any:
+    claimed = "SELECT id, claim_id FROM claim(%s, NULL, 1)"
+    [job] = connection.execute(claimed, [register(connection)]).fetchall()
+    return job
+
+
+def end(connection: Connection, id: int, claim_id: Any) -> None:
+    finish = "SELECT finish(NULL, NULL, 0, %s, %s, '{succeeded}', '{NULL}')"
+    connection.execute(finish, [[id], [claim_id]])

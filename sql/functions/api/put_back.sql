@@ -1,6 +1,7 @@
 -- put_back: sets jobs that a worker has claimed but not begun `todo` again, as if they had never
 -- been claimed. No attempt is charged, and their lanes are open to all workers. A lane that had
--- waited for a retry waits for it again.
+-- waited for a retry waits for it again. In a shared lane, the job is due only now: others have
+-- rightly started before it.
 --
 -- It locks lanes first, then gates of limits, then jobs. Returns the jobs that are locked by an
 -- open transaction, or whose lane or gate is: they are still ours, and must be put back again.
@@ -21,6 +22,8 @@ BEGIN
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
             -- until we know, below, that no other job waits under it
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
+            -- others may have started beside it
+            scheduled_at = CASE WHEN jobs.shared IS NULL THEN jobs.scheduled_at ELSE clock() END,
             keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.was_attempted
                                    AND jobs.on_retry = 'hold' THEN true END
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours

@@ -4,7 +4,7 @@
 --   priority      the earlier job has a lower one
 --   operator      lane_audit says that a person has changed one of them
 --   schedule      the earlier job was not due, or waited for other jobs, until less than p_open
---                 before the later one was deferred
+--                 before the later one was deferred (or was put back, see put_back)
 --   late commit   the later job was deferred less than p_open after the earlier one, whose
 --                 transaction may have been open
 --   release       the earlier job had run and left the lane, and was put back in line
