@@ -166,17 +166,31 @@ def test_a_claim_does_not_wait_for_the_lane_of_an_expired_job(stage: Stage) -> N
     Mutation(
         "an expired job stands for a new one",
         "defer_unless_waiting.sql",
-        "coalesce(expires_at <= clock() AND NOT was_attempted, false)",
+        "expires_at <= clock() AND NOT was_attempted",
         "false",
+    ),
+    Mutation(
+        "a job that was tried loses its queueing lock",
+        "defer_unless_waiting.sql",
+        "expires_at <= clock() AND NOT was_attempted",
+        "expires_at <= clock()",
     ),
 )
 def test_an_expired_job_does_not_stand_for_a_new_one(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
-    skip = "SELECT defer('t', %s::jsonb, queueing_lock => 'k', on_conflict => 'skip', expires_at => %s)"
-    [(job,)] = producer.run(skip, '{"n": 1}', "2020-01-01 00:00:00+00")
-    promise(producer.run(skip, '{"n": 2}', None) == [(job,)], "it takes the work over")
-    promise(ids(worker.claim()) == [job], "so that somebody does it")
-    promise(producer.run("SELECT args FROM jobs") == [({"n": 2},)], "the new work")
+    defer = (
+        "SELECT defer('t', lock => %s, queueing_lock => 'k', on_conflict => %s, expires_at => %s)"
+    )
+    past = "2020-01-01 00:00:00+00"
+    late = [producer.run(defer, "a", policy, past)[0][0] for policy in ("raise", "skip", "replace")]
+    promise(len({*late}) == 3, "each is a job of its own")
+    [(job,)] = producer.run(defer, "b", "raise", None)
+    [started] = worker.claim()
+    promise(started.id == job and [*stage.lanes()] == ["b"], "which runs in its own lane")
+    promise({status(producer, id) for id in late} == {"cancelled"}, "and the others have expired")
+    worker.retry(started)
+    producer.run("UPDATE jobs SET expires_at = %s", past)
+    promise(producer.run(defer, "a", "skip", None) == [(job,)], "one that was tried still waits")
 
 
 @story(

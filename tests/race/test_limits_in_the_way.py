@@ -570,30 +570,3 @@ def test_a_period_is_a_time_and_not_a_date(stage: Stage) -> None:
         "FROM gates AS k CROSS JOIN find_limit('stripe') AS rule"
     )
     promise(not late, "the night has an hour more, and the token comes after 24 hours")
-
-
-@story(
-    Mutation(
-        "an expired job keeps its limit",
-        "replace_waiting.sql",
-        "IF v_job.limit_key IS DISTINCT FROM p_options.limit_key AND v_job.late THEN",
-        "IF false THEN",
-    )
-)
-def test_a_job_that_has_expired_keeps_no_new_one_with_another_limit_away(stage: Stage) -> None:
-    producer, worker = stage.session(), stage.worker()
-    producer.run(
-        "SELECT defer('t', queueing_lock => 'q', limit_key => 'old', "
-        "expires_at => clock() + interval '1 hour')"
-    )
-    producer.hasten("2 hours")
-    try:
-        [(job,)] = producer.run(
-            "SELECT defer('t', queueing_lock => 'q', limit_key => 'new', on_conflict => 'skip')"
-        )
-    except Exception as error:
-        promise(False, f"it is refused: {error}")
-        raise
-    worker.hasten("2 hours")
-    promise(ids(worker.claim()) == [job], "it starts")
-    promise(worker.run("SELECT key FROM gates") == [("limit:new",)], "with its own limit")

@@ -129,9 +129,7 @@ def test_a_waiting_job_is_found_without_waiting_for_a_transaction_that_changes_i
     )
 
 
-SKIP: LiteralString = (
-    "OR p_on_conflict = 'skip' AND NOT v_late AND rely_on_waiting(v_id, v_job.queueing_lock)"
-)
+SKIP: LiteralString = "OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)"
 RELIES_ON_NOTHING = Mutation(
     "`skip` does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
 )

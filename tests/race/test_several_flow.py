@@ -92,33 +92,6 @@ def test_a_batch_is_cancelled_with_its_jobs_that_have_several_lanes(stage: Stage
 
 @story(
     Mutation(
-        "its limit is the one that the claim saw first",
-        "is_startable.sql",
-        "AND jobs.limit_key IS NOT DISTINCT FROM p_seen.limit_key",
-        "",
-    )
-)
-def test_a_job_that_gets_a_limit_while_its_lanes_are_won_starts_with_a_slot(stage: Stage) -> None:
-    person, worker = stage.session(), stage.worker()
-    person.set_limit("k", 1)
-    person.run(
-        "SELECT defer('task', locks => '{a,b}', queueing_lock => 'q', "
-        "expires_at => clock() + interval '1 hour')"
-    )
-    worker.start_until("win_lanes", worker.claim)
-    person.hasten("2 hours")  # for this person it has expired, so replace may change its limit
-    person.run(
-        "SELECT defer('task', locks => '{a,b}', queueing_lock => 'q', limit_key => 'k', "
-        "on_conflict => 'replace')"
-    )
-    started = worker.resume() or worker.claim()
-    promise(len(started) == 1, "it starts")
-    used = person.run("SELECT used FROM gates WHERE key = 'limit:k'")
-    promise(used == [(1,)], f"it has a slot: {used}")
-
-
-@story(
-    Mutation(
         "its task is the one that the claim saw first",
         "is_startable.sql",
         "AND jobs.task = p_seen.task",

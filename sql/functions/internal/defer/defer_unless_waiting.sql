@@ -1,8 +1,9 @@
 -- Does the work of defer_jobs if some of the jobs have a queueing lock. Such a job is created only
 -- if no other job waits under the lock. Otherwise p_on_conflict decides: `skip` changes nothing,
--- unless the waiting job has expired: then it replaces. `replace` gives the waiting job the work of
--- the new one. `raise` defers nothing at all. Skipping or replacing keeps the waiting job from
--- starting until the caller's transaction ends.
+-- `replace` gives the waiting job the work of the new one, and `raise` defers nothing at all.
+-- Skipping or replacing keeps the waiting job from starting until the caller's transaction ends.
+--
+-- A job that has expired will never start, so it waits no longer: it loses its queueing lock.
 --
 -- Returns, in the given order, the job that waits and whether it is new. After a conflict under
 -- `raise`, only the conflicting job has is_new = false (its id is NULL if it belongs to this call),
@@ -25,7 +26,7 @@ DECLARE
     v_job     record;
     v_options job_options;
     v_id      bigint;
-    v_late    boolean;   -- it has expired, so the next claim would end it
+    v_late    boolean;   -- it has expired, and no claim has ended it yet
 BEGIN
     FOR v_job IN
         -- Ids follow the given order, but rows are inserted in the order of their queueing locks,
@@ -45,11 +46,15 @@ BEGIN
             INTO v_id, v_late
             FROM jobs WHERE queueing_lock = v_job.queueing_lock
                 AND status <> 'doing' AND NOT lost_queueing_lock;
+            IF v_late THEN
+                UPDATE jobs SET lost_queueing_lock = true
+                WHERE jobs.id = v_id AND expires_at <= clock() AND status <> 'doing';
+                CONTINUE;
+            END IF;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
-                OR p_on_conflict = 'skip' AND NOT v_late
-                    AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR (p_on_conflict = 'replace' OR v_late)
+                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR p_on_conflict = 'replace'
                     AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
 
             -- Each job is its own token, because the sibling that should wake it may not be new.

@@ -1,7 +1,7 @@
 -- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
 -- headers, timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over
--- time, queue, priority, group and policies. If it has expired, it also takes over the limit. It
--- keeps its id, lock and place. Returns false if it no longer waits.
+-- time, queue, priority, group and policies. It keeps its id, lock, limit and place. Returns false
+-- if it no longer waits.
 --
 -- The job stays locked until the caller commits, and cannot start before that.
 CREATE OR REPLACE FUNCTION replace_waiting(
@@ -11,22 +11,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_job record;
 BEGIN
-    SELECT status, lock, limit_key, locks, shared, keeps_lanes,
-        coalesce(expires_at <= clock() AND NOT was_attempted, false) AS late
-    INTO v_job
+    SELECT status, lock, limit_key, locks, shared, keeps_lanes INTO v_job
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_job.limit_key IS DISTINCT FROM p_options.limit_key AND v_job.late THEN
-        UPDATE jobs
-        SET limit_key = p_options.limit_key,
-            status = CASE WHEN v_job.status = 'limited' THEN 'todo' ELSE v_job.status END
-        WHERE id = p_id;
-        PERFORM leave_looks(ARRAY[limit_gate(v_job.limit_key)]);
-    ELSIF v_job.limit_key IS DISTINCT FROM p_options.limit_key THEN
+    IF v_job.limit_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
             coalesce(quote_literal(v_job.limit_key), 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
