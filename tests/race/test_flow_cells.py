@@ -6,6 +6,9 @@ job, so one story fills several cells.
 
 from collections.abc import Callable
 
+import psycopg
+import pytest
+
 from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promise, story
 from tests.race.test_fences_after_failover import start_timeline
 from tests.race.test_flow_combinations import status
@@ -486,7 +489,10 @@ def test_a_job_that_runs_can_be_aborted_after_its_expiry_and_one_that_moves_keep
     ENDS["abort"](stage, worker, running)
     promise(status(worker, job) == "aborted", "it was running")
     [moved] = producer.defer(None, delay="30 minutes", expires_in="1 hour")
-    producer.run("SELECT retry_job_changed(%s, now() + interval '3 hours', p_lock => 'b')", moved)
+    move = "SELECT retry_job_changed(%s, now() + %s::interval, p_lock => 'b')"
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="expires at"):
+        producer.run(move, moved, "3 hours")
+    producer.run(move, moved, "45 minutes")
     worker.hasten("4 hours")
     promise(worker.claim() == [], "its time is over")
     promise(status(worker, moved) == "cancelled", "in its new lane too")

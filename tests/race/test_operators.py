@@ -477,7 +477,7 @@ def test_skipping_the_job_that_halted_a_lane_lets_the_others_go_on(stage: Stage)
     Mutation(
         "a retry waits until it is due",
         "retry_head.sql",
-        "UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';",
+        "UPDATE jobs SET status = 'todo', scheduled_at = clock(), abort = false WHERE id = v_id AND status = 'scheduled';",
         "NULL;",
     ),
 )
@@ -504,6 +504,26 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
         "then the lane goes on",
     )
     promise(producer.retry_head("a") is None, "this lane waits for no job")
+
+
+@story(
+    Mutation("the head keeps the request", "retry_head.sql", ", abort = false", ""),
+    Mutation("a job keeps the request", "retry_at_its_place.sql", "abort = false,", ""),
+)
+def test_a_job_that_a_person_retries_is_not_aborted_for_an_earlier_request(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    abort = "SELECT cancel_job(%s, true)"
+    for lock in ("a", None):
+        [job] = producer.defer(lock)
+        running = worker.claim_one()
+        producer.run(abort, job)
+        worker.retry(running, delay="1 hour")
+        retried = producer.retry_head(lock) if lock else producer.retry_job(job)
+        promise(bool(retried), "it runs again")
+        running = worker.claim_one()
+        requests = worker.run("SELECT id FROM abort_requests(%s)", worker.id)
+        promise(requests == [], "nobody has asked to abort this attempt")
+        worker.finish(running)
 
 
 @story(

@@ -16,7 +16,7 @@ BEGIN
     IF (v_next.lane).failed_job_id IS NOT NULL THEN
         PERFORM restore_job(v_id);
     ELSE
-        UPDATE jobs SET status = 'todo', scheduled_at = clock()
+        UPDATE jobs SET status = 'todo', scheduled_at = clock(), abort = false
         WHERE id = v_id AND status = 'scheduled';
     END IF;
     SELECT * INTO v_live FROM jobs WHERE id = v_id;   -- none if it was deleted: stay halted

@@ -15,6 +15,7 @@ DECLARE
     v_halted  text;
     v_locks   text[];
     v_changes text;
+    v_expires timestamptz;
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
@@ -57,6 +58,11 @@ BEGIN
 
     IF NOT retry_job(p_id, p_by) THEN
         RETURN false;
+    END IF;
+    v_expires := (SELECT expires_at FROM jobs WHERE id = p_id AND NOT was_attempted);
+    IF p_at >= v_expires THEN
+        RAISE EXCEPTION 'retry_at: job % expires at %, before it could start', p_id, v_expires
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- No other session sees the job before this transaction commits.
     PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = p_id AND v_locks IS NOT NULL;
