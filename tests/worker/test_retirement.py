@@ -1,5 +1,7 @@
 """A worker ends after some number of jobs, or above some memory, and is replaced."""
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from inturn import App
 from inturn.errors import BadArgument
 from inturn.worker import Options
-from inturn.worker.retirement import megabytes_used, spread
+from inturn.worker.retirement import MEGABYTE, megabytes_used, spread
 from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +53,13 @@ async def test_a_worker_ends_above_some_memory_but_runs_a_job_before(
     grow.defer()  # now each worker is above the limit from its start
     await run_worker(app, max_memory=limit)
     assert len(kept) >= 1
+
+
+def test_what_the_process_that_started_the_worker_has_used_does_not_count() -> None:
+    code = "from inturn.worker import retirement; print(retirement.megabytes_used())"
+    ballast = b"x" * (megabytes_used() + 200) * MEGABYTE
+    used = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
+    assert int(used) < len(ballast) // MEGABYTE
 
 
 @pytest.mark.parametrize("limit", ["max_jobs", "max_memory"])
