@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inturn import App, JobContext, Status
-from inturn.errors import BadArgument
+from inturn.errors import BadArgument, UnknownOption
 from inturn.operations.changes import bulk
 from inturn.operations.changes.jobs import JobFilter
 from tests.conftest import Query
@@ -194,6 +194,30 @@ async def test_deleting_forgets_jobs_and_leaves_a_lane_halted(
     assert query("SELECT stopped::text FROM lanes") == [("halted",)]
     assert app.lanes.change_lanes("resume", lock_prefix="lane").changed == 1
     assert await mended(app, shop) == ["b"]
+
+
+@pytest.mark.parametrize("name", ["before_id", "search", "prefix"])
+def test_a_filter_that_does_not_exist_is_refused_instead_of_ignored(
+    app: App, shop: Shop, name: str
+) -> None:
+    [job] = shop.defer("lane", "a")
+    app.lanes.pause("lane")
+    asked: dict[str, Any] = {name: 1}
+    with pytest.raises(UnknownOption, match=f"{name} is not an option of a bulk change"):
+        app.job_manager.cancel_jobs(**asked)
+    with pytest.raises(UnknownOption, match=f"{name} is not an option of a bulk change"):
+        app.lanes.change_lanes("resume", states=["paused"], **asked)
+    assert app.job_manager.get_job_status(job) == "blocked"
+    lane = app.lanes.show("lane")
+    assert lane is not None
+    assert lane.state == "paused"
+
+
+def test_an_empty_prefix_is_not_a_filter(app: App, shop: Shop) -> None:
+    shop.defer("lane", "a")
+    with pytest.raises(BadArgument, match="lock_prefix is empty"):
+        app.job_manager.cancel_jobs(lock_prefix="")
+    assert app.job_manager.preview_jobs("cancel", everything=True).count == 1
 
 
 def test_a_bulk_without_a_filter_must_say_that_it_means_everything(app: App) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypedDict, Unpack
 
 from inturn.arguments import check_choice, check_lock, check_moment, check_priority, check_queue
 from inturn.control.twins import Control, blocking, in_loop
-from inturn.errors import BadArgument
+from inturn.errors import BadArgument, UnknownOption
 from inturn.model import Status
 from inturn.operations import Operation
 from inturn.operations.changes import bulk
@@ -210,6 +210,7 @@ def _read_move(priority: int | None, to_queue: str | None) -> Move:
 
 
 def _filter_jobs(which: WhichJobs) -> JobFilter:
+    _check_names(which, WhichJobs)
     given = dict(which)
     everything = given.pop("everything", False)
     status = given.pop("status", ())
@@ -217,6 +218,7 @@ def _filter_jobs(which: WhichJobs) -> JobFilter:
     for each in statuses:
         check_choice("status", Status, each)
     check_moment("before", which.get("before"))
+    check_lock(which.get("lock_prefix"), "lock_prefix")
     made = JobFilter(statuses=statuses, **given)  # type: ignore[arg-type]
     if not everything and made == JobFilter():
         raise BadArgument("everything", "is missing. Give a filter, or everything=True")
@@ -224,6 +226,7 @@ def _filter_jobs(which: WhichJobs) -> JobFilter:
 
 
 def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
+    _check_names(which, WhichLanes)
     made = bulk.LaneFilter(
         tuple(which.get("states", ())), which.get("lock_prefix"), which.get("error")
     )
@@ -234,3 +237,10 @@ def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
             raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")
     check_lock(made.prefix, "lock_prefix")
     return made
+
+
+def _check_names(which: Mapping[str, object], kind: type) -> None:
+    """Raise UnknownOption for a filter that does not exist: without it, more would be changed."""
+    for name in which:
+        if name not in kind.__annotations__:
+            raise UnknownOption(name, "a bulk change", kind.__annotations__)
