@@ -7,7 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from inturn import App
+from inturn.errors import BadArgument
 from tests.conftest import Query
+from tests.verify.broken import break_a_lane
 from tests.verify.histories import KEYS, SLOTS, Ended, History
 
 SINCE = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
@@ -255,3 +258,13 @@ def swap(one: Ended, other: Ended, *names: str) -> None:
         mine, its = getattr(one, name), getattr(other, name)
         setattr(one, name, its)
         setattr(other, name, mine)
+
+
+def test_a_time_before_the_calendar_is_the_whole_history(app: App, query: Query) -> None:
+    break_a_lane(query)
+    assert app.verify(timedelta(days=10_000_000)).violations == app.verify().violations == 1
+
+
+def test_a_moment_without_a_zone_is_refused(app: App) -> None:
+    with pytest.raises(BadArgument, match="has no zone"):
+        app.verify(datetime(2026, 1, 1))

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from inturn.arguments import check_moment
 from inturn.operations import Operation, Statement
+from inturn.operations.engine.maintenance import get_now
 
 SIZE = 2000  # jobs that a statement reads
 LISTED = 1000  # violations; more are only counted
 LONGEST_CALL = timedelta(seconds=5)
 LONGEST_TRANSACTION = timedelta(minutes=1)
-NOW = "SELECT {schema}.clock()"
 SLICE = """
 SELECT verdict, promise, reason, lock, job_id, other_id, seen, jobs, kept::text, resume_after
 FROM {schema}.verify_slice(%s, %s::{schema}.job_run[], %s, %s, %s, %s, %s, %s)
@@ -101,8 +102,8 @@ def verify(
 
     To continue an interrupted call, pass the last `resume_after` as `after`.
     """
-    ((now,),) = yield Statement(NOW)
-    found = Verification(since=now - since if isinstance(since, timedelta) else since, until=now)
+    now = yield from get_now()
+    found = Verification(since=_find_start(since, now), until=now)
     reached: int | None = after
     first: int | None = None
     kept = "{}"
@@ -117,6 +118,16 @@ def verify(
             first = first or reached
             watch(Place(first, reached, last, resume_after, found))
     return found
+
+
+def _find_start(since: timedelta | datetime | None, now: datetime) -> datetime | None:
+    """Return the moment from which to judge, or None for the whole history."""
+    if not isinstance(since, timedelta):
+        return check_moment("since", since)
+    try:
+        return now - since
+    except OverflowError:  # before the first year
+        return None
 
 
 def get_last() -> Operation[LastVerification | None]:
