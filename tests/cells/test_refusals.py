@@ -1,6 +1,7 @@
 """What cannot work is refused at once, with the names and a remedy."""
 
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -142,6 +143,12 @@ def test_work_in_several_cells_is_refused(app: App) -> None:
         app.job_manager.list_jobs(before_id=5)
     keyed = [write.configure(cell="tenant:7", lock=lock).defer() for lock in (one, two, None)]
     assert {id % 1024 for id in keyed} == {cell_of("tenant:7", COUNT)}
+
+
+def test_what_is_no_new_job_is_refused(app: App) -> None:
+    jobs: list[Any] = [5]
+    with pytest.raises(BadArgument, match="jobs has an int"):
+        app.job_manager.batch_defer_jobs(jobs)
 
 
 def test_a_connection_elsewhere_is_refused(app: App, homes: Homes, empty_dsn: str) -> None:

@@ -14,7 +14,13 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceState
 
 from inturn import App, JobContext, PsycopgConnector, RetryStrategy
-from inturn.errors import AlreadyEnqueued, ConfigurationError, JobAborted, JobSkipped
+from inturn.errors import (
+    AlreadyEnqueued,
+    BadArgument,
+    ConfigurationError,
+    JobAborted,
+    JobSkipped,
+)
 from inturn.tracing import Tracing
 from tests.conftest import Query
 from tests.tracing.conftest import Spans
@@ -329,6 +335,13 @@ def test_a_call_for_several_queues_names_none(trace: Trace, spans: Spans) -> Non
     assert [each.name for each in spans.list()[1:]] == ["create a", "create b"]
     assert app.job_manager.batch_defer_jobs([]) == []
     assert len(spans.list()) == 3
+
+
+def test_what_is_no_new_job_is_refused(trace: Trace, spans: Spans) -> None:
+    jobs: list[Any] = [5]
+    with pytest.raises(BadArgument, match="jobs has an int"):
+        trace().job_manager.batch_defer_jobs(jobs)
+    assert spans.list() == []
 
 
 def test_a_call_on_your_connection_is_traced_and_commits_with_it(

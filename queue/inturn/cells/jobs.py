@@ -12,6 +12,7 @@ from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
+from inturn.operations.engine.enqueue import check_new
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import NewJob
@@ -77,7 +78,7 @@ class CellJobs(Router):
         Free jobs go to the one that was named, or to one that is in use anyway.
         """
         count = len(self._cells.homes)
-        places = [place_job(job.options, count, self._home) for job in jobs]
+        places = [place_job(job.options, count, self._home) for job in check_new(jobs)]
         free = None
         if None in places:
             used = {each for each in places if each is not None}

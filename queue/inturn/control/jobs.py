@@ -90,7 +90,7 @@ class Jobs(JobLists, JobBulks):
         """
         if self.tracing is None:
             return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
-        with self.tracing.send(jobs) as sending:
+        with self.tracing.send(enqueue.check_new(jobs)) as sending:
             return sending.note(
                 self._connector.run(enqueue.defer_jobs(sending.jobs, self), connection)
             )
@@ -101,7 +101,7 @@ class Jobs(JobLists, JobBulks):
         """Like `batch_defer_jobs`, in an event loop."""
         if self.tracing is None:
             return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
-        with self.tracing.send(jobs) as sending:
+        with self.tracing.send(enqueue.check_new(jobs)) as sending:
             return sending.note(
                 await self._connector.run_async(enqueue.defer_jobs(sending.jobs, self), connection)
             )

@@ -60,12 +60,8 @@ def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[Def
 
     The server reports a conflict as a row, and Python raises it, so your transaction survives.
     """
-    if not jobs:
+    if not check_new(jobs):
         return []
-    for each in jobs:
-        if type(each) is not NewJob:
-            wrong = kind_of(each)
-            raise BadArgument("jobs", f"has {wrong}. Give a list of what make_new_job returned")
     if len(jobs) == 1 and _is_usual(jobs[0].options):
         rows = yield _defer_one(jobs[0])
     else:
@@ -75,6 +71,15 @@ def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[Def
     if watchers:
         _tell_watchers(jobs, rows)
     return _make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
+
+
+def check_new(jobs: Sequence[NewJob[R]]) -> Sequence[NewJob[R]]:
+    """Return the jobs, or raise BadArgument if one is not new."""
+    for each in jobs:
+        if type(each) is not NewJob:
+            wrong = kind_of(each)
+            raise BadArgument("jobs", f"has {wrong}. Give a list of what make_new_job returned")
+    return jobs
 
 
 def _is_usual(options: CheckedOptions) -> bool:
