@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cells import map_file
 from inturn.cells.connector import Cells
+from inturn.cells.creating import write_map
 from inturn.cells.map import read_map
 from inturn.cells.map_file import check_map, rewrite_home
 from inturn.errors import ConfigurationError
@@ -42,6 +43,13 @@ def test_only_the_cell_moves(tmp_path: Path, text: str, after: str) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
     assert not rewrite_home(file, 1, "dbname=two", "inturn"), "it is there already"
     assert os.listdir(tmp_path) == ["cells.toml"]
+
+
+def test_an_address_may_have_any_character(tmp_path: Path) -> None:
+    file = tmp_path / "cells.toml"
+    dsn = "host=db\nuser=eve\tpassword='\"\\\\\x1b😀'"
+    write_map(file, 2, dsn, None)
+    assert [home.dsn for home in read_map(file).homes] == [dsn, dsn]
 
 
 def test_another_schema_is_another_server(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -112,8 +113,7 @@ def write_server(server: Mapping[str, Any]) -> str:
     lines = ["[[servers]]"]
     for name in ("dsn", "schema"):
         if (text := server.get(name)) is not None:
-            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(f'{name} = "{quoted}"')
+            lines.append(f"{name} = {json.dumps(text, ensure_ascii=False)}")  # TOML quotes alike
     return "\n".join([*lines, f"cells = {server['cells']}", ""])
 
 
