@@ -50,6 +50,7 @@ BAD = {
     "-1 * * * *": "field 1, the minute",
     "1.5 * * * *": "field 1, the minute",
     "٣ * * * *": "field 1, the minute",
+    "5-² * * * *": "field 1, the minute, cannot be '5-²'",
     "\0 * * * *": "field 1, the minute",
     "x" * 10_000: "10,000 characters; the limit is 256",
 }

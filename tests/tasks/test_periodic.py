@@ -115,6 +115,7 @@ BAD: dict[str, dict[str, Any]] = {
     "max_delay: -5": {"max_delay": -5},
     "max_delay: inf": {"max_delay": float("inf")},
     "max_delay: nan": {"max_delay": float("nan")},
+    "max_delay: {'hours': nan}": {"max_delay": {"hours": float("nan")}},
     "max_delay: True": {"max_delay": True},
     "max_delay: '10m': .*Pass seconds, a timedelta": {"max_delay": "10m"},
     "max_delay: .*'hour'": {"max_delay": {"hour": 1}},

@@ -5,7 +5,6 @@ An instant is missed if no worker ran at the time, or if the database could not 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -55,19 +54,13 @@ def _check_delay(span: Span) -> timedelta:
     try:
         if isinstance(span, Mapping):
             delay = timedelta(**span)
-        elif isinstance(span, timedelta):
-            delay = span
         else:
-            delay = (
-                timedelta(seconds=span)
-                if not isinstance(span, bool) and math.isfinite(span)
-                else -timedelta.max
-            )
-    except (TypeError, OverflowError) as error:
+            delay = span if isinstance(span, timedelta) else timedelta(seconds=span)
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadArgument(
             "max_delay",
             f"{span!r}: {error}. Pass seconds, a timedelta or, for example, {{'hours': 1}}",
         ) from None
-    if not timedelta(seconds=1) <= delay <= timedelta(days=366):
+    if isinstance(span, bool) or not timedelta(seconds=1) <= delay <= timedelta(days=366):
         raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
     return delay

@@ -48,4 +48,4 @@ def _unroll(place: int, item: str, start: str, end: str) -> str:
 def _number(text: str, names: list[str], offset: int) -> int | None:
     if text.upper() in names:
         return names.index(text.upper()) + offset
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
