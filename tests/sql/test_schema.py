@@ -4,6 +4,7 @@ import string
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -45,6 +46,15 @@ def test_a_second_migration_changes_nothing(dsn: str) -> None:
     before = applied()
     migrate(dsn)
     assert applied() == before
+
+
+def test_the_folder_of_the_migrations_may_have_a_percent_sign_in_its_name(
+    empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "50%").symlink_to(sql.find_folder("migrations").parent)
+    monkeypatch.setattr(sql, "find_folder", lambda name: tmp_path / "50%" / name)
+    assert migrate(empty_dsn).after == sql.revision()
+    downgrade(empty_dsn, "base")
 
 
 def test_migrations_at_once_wait_for_each_other(empty_dsn: str) -> None:

@@ -272,7 +272,8 @@ def plain_errors() -> Iterator[None]:
 
 def _config(connection: Connection, schema: str) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(sql.find_folder("migrations")))
+    folder = str(sql.find_folder("migrations")).replace("%", "%%")  # a % begins an interpolation
+    config.set_main_option("script_location", folder)
     config.attributes.update(connection=connection, schema=schema, version_table=VERSION_TABLE)
     return config
 
