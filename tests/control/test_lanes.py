@@ -3,6 +3,7 @@
 import threading
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -245,6 +246,26 @@ async def test_a_pause_that_cannot_be_meant_is_refused(
     with pytest.raises(BadArgument, match=message):
         app.lanes.pause(**arguments)  # type: ignore[arg-type]
     assert app.lanes.list() == []
+
+
+async def test_each_call_takes_the_locks_that_a_job_takes(app: App, seen: list[str]) -> None:
+    lock: Any = 7
+    app.configure_task("note", lock=lock).defer(name="a")
+    assert app.lanes.pause(lock)
+    lane = app.lanes.show(lock)
+    assert lane is not None
+    assert (lane.lock, lane.state) == ("7", "paused")
+    assert app.lanes.resume(lock)
+    assert app.lanes.retry_head(lock) is None
+    assert app.lanes.skip_head(lock)
+    assert app.lanes.cancel_waiting(lock) == 0
+    lanes = app.lanes
+    calls = (lanes.show, lanes.resume, lanes.retry_head, lanes.skip_head, lanes.cancel_waiting)
+    for call in calls:
+        with pytest.raises(BadArgument, match="lock is missing"):
+            call(None)  # type: ignore[arg-type]
+        with pytest.raises(BadArgument, match="NUL"):
+            call("a\0")
 
 
 @pytest.mark.parametrize("option", ["on_retry", "on_failure"])

@@ -8,6 +8,7 @@ from datetime import datetime
 from inturn.arguments import check_lock, check_moment
 from inturn.control.bulk import LaneBulks
 from inturn.control.twins import blocking, in_loop
+from inturn.errors import BadArgument
 from inturn.model import Lane
 from inturn.operations import Operation
 from inturn.operations.changes import lanes
@@ -37,7 +38,7 @@ class Lanes(LaneBulks):
     @blocking
     def show(self, lock: str) -> Operation[Lane | None]:
         """Return a lane, or None if no job holds it and nothing stops it."""
-        return lanes.get_lane(lock)
+        return lanes.get_lane(_check(lock))
 
     show_async = in_loop(show)
 
@@ -59,16 +60,15 @@ class Lanes(LaneBulks):
 
         A pause replaces an earlier one. Return False if the lane is halted.
         """
-        lock = check_lock(lock) or lock
         check_moment("until", until)
-        return lanes.pause_lane(lock, reason, until, by)
+        return lanes.pause_lane(_check(lock), reason, until, by)
 
     pause_async = in_loop(pause)
 
     @blocking
     def resume(self, lock: str, *, by: str | None = None) -> Operation[bool]:
         """Let a paused or halted lane continue. Return False if it was not stopped."""
-        return lanes.resume_lane(lock, by)
+        return lanes.resume_lane(_check(lock), by)
 
     resume_async = in_loop(resume)
 
@@ -78,7 +78,7 @@ class Lanes(LaneBulks):
 
         Return the id of the job, or None if nothing is waiting.
         """
-        return lanes.skip_head(lock, by)
+        return lanes.skip_head(_check(lock), by)
 
     skip_head_async = in_loop(skip_head)
 
@@ -88,7 +88,7 @@ class Lanes(LaneBulks):
 
         Return the id of the job, or None if the lane is not waiting for one.
         """
-        return lanes.retry_head(lock, by)
+        return lanes.retry_head(_check(lock), by)
 
     retry_head_async = in_loop(retry_head)
 
@@ -99,6 +99,13 @@ class Lanes(LaneBulks):
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         assert app.lanes.cancel_waiting("alphabet") == 2
         """
-        return lanes.cancel_waiting(lock, by)
+        return lanes.cancel_waiting(_check(lock), by)
 
     cancel_waiting_async = in_loop(cancel_waiting)
+
+
+def _check(lock: str) -> str:
+    checked = check_lock(lock)
+    if checked is None:
+        raise BadArgument("lock", "is missing. Name the lane by its lock")
+    return checked
