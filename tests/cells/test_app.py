@@ -191,6 +191,30 @@ def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     assert app.job_manager.cancel_jobs(everything=True).changed == 1
 
 
+def test_merged_lists_keep_their_order_and_their_limit(app: App, task: Double) -> None:
+    batches = [app.cell(cell).batches.open(f"import {cell}") for cell in (5, 0, 7, 2)]
+    assert [each.id for each in app.batches.list()] == batches[::-1]
+    assert [each.id for each in app.batches.list(limit=2)] == batches[:1:-1]
+    for cell in (6, 1, 4, 3):
+        task.configure(lock=LOCKS[cell]).defer(cell)
+        app.lanes.pause(LOCKS[cell])
+    assert [each.lock for each in app.lanes.list()] == [LOCKS[cell] for cell in (6, 1, 4, 3)]
+    assert [each.lock for each in app.lanes.list(limit=2)] == [LOCKS[6], LOCKS[1]]
+    for cell in (6, 1, 4):
+        app.cell(cell).limits.set(f"limit:{9 - cell}", concurrency=1)
+        app.cell(cell).groups.set(f"group:{9 - cell}", weight=2)
+    assert [each.pattern for each in app.limits.list()] == ["limit:3", "limit:5", "limit:8"]
+    assert [each.pattern for each in app.limits.list(limit=1)] == ["limit:3"]
+    assert [each.name for each in app.groups.list(limit=2)] == ["group:3", "group:5"]
+    for cell in (6, 1, 4):
+        app.cell(cell).queues.pause(f"queue:{cell}")
+        app.cell(cell).queues.pause_task(f"task:{cell}")
+    assert [each.queue for each in app.queues.list_paused()] == ["queue:6", "queue:1", "queue:4"]
+    assert [each.task for each in app.queues.list_paused_tasks()] == ["task:6", "task:1", "task:4"]
+    locks = [counts["name"] for counts in app.job_manager.list_locks()]
+    assert locks == sorted(LOCKS[cell] for cell in (6, 1, 4, 3))
+
+
 def test_a_group_has_its_weight_in_each_cell(app: App, task: Double) -> None:
     app.groups.set("tenant:7", weight=3)
     app.cell(4).groups.set("tenant:8", weight=2)

@@ -9,12 +9,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from inturn.cells.asking import ask_all, ask_all_async, merge
 from inturn.cells.placing import share_call
+from inturn.model import BatchProgress, Group, Lane, Limit, StoredJob
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 Calls = dict[int, Mapping[str, Any]]
+# The order of each list, as a cell returns it.
+ORDERS: dict[type, Callable[[Any], Any]] = {
+    BatchProgress: lambda batch: -batch.opened_at.timestamp(),
+    Group: attrgetter("name"),
+    Lane: lambda lane: (lane.stopped is None, lane.stopped == "paused", lane.since),
+    Limit: attrgetter("pattern"),
+    PausedQueue: attrgetter("since"),
+    PausedTask: attrgetter("since"),
+    StoredJob: attrgetter("created_at"),
+    dict: itemgetter("name"),
+}
 
 
 class Router:
@@ -77,7 +91,9 @@ class Router:
         if plain_name == "check_connection":
             return all(answers)
         merged = merge(answers)
-        if plain_name != "list_jobs":
+        order = ORDERS.get(type(merged[0])) if isinstance(merged, list) and merged else None
+        if order is None:
             return merged
-        merged.sort(key=lambda job: job.created_at)
-        return merged[-next(iter(calls.values()))["limit"] :]
+        merged.sort(key=order)
+        most: Any = next(iter(calls.values())).get("limit")
+        return merged[-most:] if plain_name == "list_jobs" else merged[:most]
