@@ -54,6 +54,10 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     old, new = empty
     assert "There are no cells here" in invoke("cells", "move", "1", "--to", new).stderr
     assert "A cell cannot move within a database" in refuse(cells, old, "--schema", "other")
+    for option in ("--from", "--admin"):
+        said = refuse(cells, new, option, "user=eve password=a b")
+        assert f"{option} is not a PostgreSQL address" in said
+    assert "--to is not a PostgreSQL address" in refuse(cells, "user=eve password=a b")
     query(new, f"CREATE SCHEMA {SCHEMA}")
     assert "already has a schema inturn_01. Name another database" in refuse(cells, new)
     query(new, f"DROP SCHEMA {SCHEMA}")

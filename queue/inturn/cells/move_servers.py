@@ -20,6 +20,7 @@ from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.database.connector import RELIED_ON, UNLIMITED
 from inturn.database.deadlines import Terms, with_deadlines
+from inturn.database.dsn import find_problem
 from inturn.errors import ConfigurationError, DatabaseBusy
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import MOVED, PREFIX
@@ -69,6 +70,8 @@ class MoveServer:
     may_be_pooled = False
 
     def __init__(self, dsn: str, schema: str) -> None:
+        if (wrong := find_problem(dsn)) is not None:
+            raise CannotMove(f"{self.option} {wrong}")
         self.dsn = dsn
         self.schema = schema
         self.place = name_place(dsn)
@@ -159,6 +162,7 @@ class MoveServer:
 class MapAddress(MoveServer):
     """The new home as the map will name it. A pooler's other clients would get our settings."""
 
+    option = "--to"
     may_be_pooled = True
 
 
