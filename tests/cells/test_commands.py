@@ -103,6 +103,8 @@ def test_a_map_is_written_only_for_a_server_that_can_have_it(
     assert invoke("cells", "create", "--dsn", AWAY).returncode == 69
     assert invoke("cells", "create", env={"INTURN_DSN": ""}).returncode == 2
     assert not file.exists()
+    away = invoke("cells", "create", "--dsn", empty[0], "--file", "away/cells.toml")
+    assert (away.returncode, "cells.toml cannot be written" in away.stderr) == (2, True), away
     made = invoke("cells", "create", "--dsn", empty[0], "--count", "2")
     assert f"INTURN_CELLS={file}" in made.stderr
     lost = invoke("cells", "create", "--dsn", empty[0], "--file", "other.toml")

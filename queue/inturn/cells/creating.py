@@ -62,8 +62,11 @@ def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> No
     own_schema = None if schema == SCHEMA else schema
     server = {"dsn": dsn, "schema": own_schema, "cells": list(range(count))}
     text = TEXT.format(map=uuid4(), of=count) + write_server(server)
-    # The address may contain a password.
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    mode = 0o600  # the address may contain a password
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     with open(descriptor, "w", encoding="utf-8") as opened:
         opened.write(text)
 
