@@ -28,6 +28,18 @@ def read(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Opera
     return [kind(*row) for row in (yield Statement(text, parameters))]
 
 
+def read_one(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[T]:
+    """Return an object for the only row."""
+    (row,) = yield Statement(text, parameters)
+    return kind(*row)
+
+
+def find(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[T | None]:
+    """Return an object for the only row, or None if there is no row."""
+    rows = yield Statement(text, parameters)
+    return kind(*rows[0]) if rows else None
+
+
 def ask(kind: Callable[[Any], T], text: LiteralString, *parameters: Any) -> Operation[T]:
     """Return the only value of the only row, as this kind."""
     return kind((yield from get_value(text, *parameters)))

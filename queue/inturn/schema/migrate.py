@@ -21,7 +21,7 @@ from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
-from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
+from inturn.operations.engine.citus import DISTRIBUTED, is_distributed
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
 from inturn.operations.engine.moving import AWAIT_MIGRATION, IS_MOVING, MOVED, SCHEMA_OWNER
 
@@ -224,10 +224,8 @@ def _refuse_old_server(raw: Raw) -> None:
 
 def _keep_citus_out(raw: Raw, schema: str) -> None:
     """Have Citus leave our tables alone, or raise ConfigurationError if it has distributed them."""
-    if raw.execute(HAS_CITUS).fetchone() != (True,):
-        return
-    raw.execute("SET LOCAL citus.enable_ddl_propagation = off")
-    if raw.execute(IS_DISTRIBUTED, {"schema": schema}).fetchone() == (True,):
+    raw.execute("SET LOCAL citus.enable_ddl_propagation = off")  # means nothing without Citus
+    if drive.run(is_distributed(schema), raw, schema):
         raise ConfigurationError(DISTRIBUTED.format(schema=schema))
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Literal, LiteralString, TypeVar
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read_one
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, WAITING
 
@@ -171,10 +171,8 @@ def preview_jobs(
     action: JobAction, which: JobFilter, move: Move = NO_MOVE
 ) -> Operation[JobPreview]:
     asked = for_action(action, which).parameters()
-    (row,) = yield Statement(
-        PREVIEW_JOBS, [*asked, PREVIEWED, _last_first(action, move), *move.parameters()]
-    )
-    return JobPreview(*row)
+    more = [PREVIEWED, _last_first(action, move), *move.parameters()]
+    return read_one(JobPreview, PREVIEW_JOBS, *asked, *more)
 
 
 def change_jobs(
@@ -252,10 +250,8 @@ def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
 
 
 def preview_lanes(action: LaneAction, which: LaneFilter) -> Operation[LanePreview]:
-    (row,) = yield Statement(
-        PREVIEW_LANES, [_states(action, which), which.prefix, PREVIEWED, which.error]
-    )
-    return LanePreview(*row)
+    states = _states(action, which)
+    return read_one(LanePreview, PREVIEW_LANES, states, which.prefix, PREVIEWED, which.error)
 
 
 def change_lanes(

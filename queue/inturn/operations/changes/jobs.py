@@ -9,7 +9,7 @@ from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
 from inturn.model import LIVE, Progress, Reason, Status, StoredJob
-from inturn.operations import Operation, Statement, ask, decode_column, read
+from inturn.operations import Operation, Statement, ask, decode_column, find, read
 
 LISTED = 1_000
 COUNTED = 10_000
@@ -176,8 +176,7 @@ class End(NamedTuple):
 
 
 def get_status(job_id: int) -> Operation[Status | None]:
-    rows = yield Statement(STATUS, [job_id])
-    return Status(rows[0][0]) if rows else None
+    return find(Status, STATUS, job_id)
 
 
 def get_job(job_id: int) -> Operation[StoredJob | None]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from inturn.model import Lane
-from inturn.operations import Operation, Statement, ask, get_value, read
+from inturn.operations import Operation, Statement, ask, find, get_value, read
 
 _LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
@@ -152,8 +152,7 @@ def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
 
 def get_lane(lock: str) -> Operation[Lane | None]:
     """Return the lane, or None if it is not held, stopped or waiting."""
-    rows = yield Statement(GET, [lock])
-    return Lane(*rows[0]) if rows else None
+    return find(Lane, GET, lock)
 
 
 def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:

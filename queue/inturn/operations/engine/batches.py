@@ -7,7 +7,7 @@ from typing import LiteralString
 from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 from inturn.model import BatchProgress
-from inturn.operations import Operation, Statement, ask, read
+from inturn.operations import Operation, Statement, ask, find, read
 from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob, check_batch
 from inturn.whole_numbers import HIGHEST_ID
@@ -100,8 +100,7 @@ def cancel_some(
 
 
 def show_batch(batch: int) -> Operation[BatchProgress | None]:
-    rows = yield Statement(SHOW, [check_batch(batch)])
-    return BatchProgress(*rows[0]) if rows else None
+    return find(BatchProgress, SHOW, check_batch(batch))
 
 
 def list_batches(limit: int, before: int = HIGHEST_ID) -> Operation[list[BatchProgress]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, find
 
 # It asks only the catalogs: an error would end the caller's transaction.
 LIST_CELLS = """
@@ -71,8 +71,7 @@ def show_cell(schema: str) -> Operation[CellIdentity | None]:
 
 def read_cell() -> Operation[CellIdentity | None]:
     """Return which cell a schema is that has the functions of cells."""
-    rows = yield Statement(SHOW_CELL)
-    return CellIdentity(*rows[0]) if rows else None
+    return find(CellIdentity, SHOW_CELL)
 
 
 def find_new_home(schema: str) -> Operation[str | None]:

@@ -6,11 +6,11 @@ HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 
 # A schema of Citus has no distributed tables before the first is created.
 IS_DISTRIBUTED = """
 SELECT EXISTS (
-    SELECT FROM pg_catalog.citus_schemas WHERE schema_name::text = quote_ident(%(schema)s)
+    SELECT FROM pg_catalog.citus_schemas WHERE schema_name::text = quote_ident(%s)
 ) OR EXISTS (
     SELECT FROM pg_catalog.pg_dist_partition
     JOIN pg_catalog.pg_class ON pg_class.oid = logicalrelid
-    WHERE relnamespace = to_regnamespace(quote_ident(%(schema)s))
+    WHERE relnamespace = to_regnamespace(quote_ident(%s))
 )
 """
 DISTRIBUTED = (
@@ -26,15 +26,12 @@ WHERE classid = 'pg_catalog.pg_proc'::regclass
   AND (distribution_argument_index IS NOT NULL OR colocationid IS NOT NULL)
 ORDER BY proname
 """
-_IS_DISTRIBUTED = IS_DISTRIBUTED.replace("%(schema)s", "%s")
 
 
 def is_distributed(schema: str) -> Operation[bool]:
     """Return True if the schema or one of its tables is distributed."""
-    if not (yield from ask(bool, HAS_CITUS)):
-        return False
-    ((found,),) = yield Statement(_IS_DISTRIBUTED, [schema, schema])
-    return bool(found)
+    has_citus = yield from ask(bool, HAS_CITUS)
+    return has_citus and (yield from ask(bool, IS_DISTRIBUTED, schema, schema))
 
 
 def list_delegated(schema: str) -> Operation[list[str]]:

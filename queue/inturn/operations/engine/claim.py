@@ -10,7 +10,7 @@ from uuid import UUID
 
 from inturn.arguments import decode, to_json
 from inturn.model import BatchCounts, Job
-from inturn.operations import Operation, Rows, Statement, ask
+from inturn.operations import Operation, Rows, Statement, ask, read_one
 
 # The beginning of statements that return a `Job`, in its order. The database counts attempts that
 # were started. People count those before this one: `attempts - 1`.
@@ -110,8 +110,7 @@ def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
 
 def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
     """Return how long a worker of these queues may sleep."""
-    (row,) = yield Statement(NEXT_WAKE, [queues, horizon])
-    return Wake(*row)
+    return read_one(Wake, NEXT_WAKE, queues, horizon)
 
 
 def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from inturn.arguments import to_json
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
-from inturn.operations import Operation, Statement, read, unless_all
+from inturn.operations import Operation, Statement, read, read_one, unless_all
 from inturn.operations.engine.claim import Floors, Queues, job_row, to_jobs
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
@@ -143,8 +143,7 @@ def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
 
 def final_ids(noted: int | None, horizon: str | None, *, patient: bool) -> Operation[FinalIds]:
     """Return up to which id all jobs are committed or never will be, if that is known by now."""
-    (row,) = yield Statement(FINAL_IDS, [noted, horizon, patient])
-    return FinalIds(*row)
+    return read_one(FinalIds, FINAL_IDS, noted, horizon, patient)
 
 
 def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:

@@ -7,7 +7,7 @@ from typing import LiteralString, NamedTuple
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
-from inturn.operations import Operation, Statement, ask, get_value, read
+from inturn.operations import Operation, Statement, ask, find, get_value, read
 
 DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
@@ -108,10 +108,10 @@ def roll_up_history(pages: int) -> Operation[bool]:
 
 def check_connection(schema: str) -> Operation[bool]:
     """Check the schema if there is one. Return False if nothing was ever migrated here."""
-    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
-    if migrated:
-        yield from check_schema(schema)
-    return bool(migrated)
+    if not (yield from ask(bool, IS_MIGRATED, schema)):
+        return False
+    yield from check_schema(schema)
+    return True
 
 
 def check_schema(schema: str) -> Operation[None]:
@@ -119,8 +119,7 @@ def check_schema(schema: str) -> Operation[None]:
 
     Those of a later version also match, if it has recorded that they serve this one.
     """
-    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
-    if not migrated:
+    if not (yield from ask(bool, IS_MIGRATED, schema)):
         raise SchemaMismatch(
             f"The database has no tables of inturn in the schema {schema!r}. "
             "Create them: queue migrate"
@@ -134,11 +133,8 @@ def check_unless_absent(schema: str) -> Operation[None]:
 
     A restore makes the tables first, and fills them one by one.
     """
-    ((is_there,),) = yield Statement(HAS_VERSION, [schema])
-    if is_there:
-        ((revision,),) = yield Statement(REVISION)
-        if revision is not None:
-            yield from check_schema(schema)
+    if (yield from ask(bool, HAS_VERSION, schema)) and (yield from get_value(REVISION)):
+        yield from check_schema(schema)
 
 
 def judge_schema(
@@ -228,8 +224,7 @@ def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
 
 def get_standby_query() -> Operation[StandbyQuery | None]:
     """Return the oldest query of the standbys whose old rows this server keeps, if any."""
-    rows = yield Statement(STANDBY_QUERY)
-    return StandbyQuery(*rows[0]) if rows else None
+    return find(StandbyQuery, STANDBY_QUERY)
 
 
 def get_table_lock() -> Operation[OpenTransaction | None]:
@@ -237,5 +232,4 @@ def get_table_lock() -> Operation[OpenTransaction | None]:
 
     It reads no table of the queue, so it does not wait.
     """
-    rows = yield Statement(TABLE_LOCK)
-    return OpenTransaction(*rows[0]) if rows else None
+    return find(OpenTransaction, TABLE_LOCK)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations import Operation, Statement, read
+from inturn.operations import Operation, Statement, ask, read, read_one
 from inturn.operations.reading.verify import LastVerification
 
 TASKS = """
@@ -101,8 +101,7 @@ def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
 
 def say_nothing_ended() -> Operation[str]:
     """Return why list_tasks found nothing."""
-    ((ended_lately,),) = yield Statement(ENDED_LATELY)
-    if ended_lately:
+    if (yield from ask(bool, ENDED_LATELY)):
         return (
             "No figures yet: jobs have ended, and a worker counts them once it has run for a "
             "minute or two."
@@ -122,8 +121,7 @@ def list_buckets(
 
 
 def measure_lane(lock: str) -> Operation[LanePace]:
-    (row,) = yield Statement(LANE, [lock])
-    return LanePace(*row)
+    return read_one(LanePace, LANE, lock)
 
 
 def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, NamedTuple
 
-from inturn.operations import Operation, Statement, ask
+from inturn.operations import Operation, Statement, ask, read_one
 from inturn.operations.engine.batches import FORGOTTEN, ForgottenBatch
 from inturn.operations.engine.maintenance import IS_MIGRATED, VERSION
 from inturn.operations.engine.schedules import LIST as SCHEDULES
@@ -111,8 +111,7 @@ def get_revision(schema: str) -> Operation[int]:
 
 
 def measure_server() -> Operation[ServerMeasure]:
-    (row,) = yield Statement(SERVER)
-    return ServerMeasure(*row)
+    return read_one(ServerMeasure, SERVER)
 
 
 def count_dead_rows(schema: str) -> Operation[dict[str, int]]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inturn.model import Lane, Reason
-from inturn.operations import Operation, Statement, read
+from inturn.operations import Operation, Statement, read, read_one
 from inturn.operations.changes.lanes import GET_SOME
 
 TROUBLED = """
@@ -77,5 +77,4 @@ def explain_jobs(job_ids: Sequence[int]) -> Operation[dict[int, list[Reason]]]:
 
 def get_counts() -> Operation[Counts]:
     """Return counts whose differences give the rates at which jobs are deferred and end."""
-    (row,) = yield Statement(COUNTS)
-    return Counts(*row)
+    return read_one(Counts, COUNTS)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from inturn.operations import Operation, Statement, read
+from inturn.operations import Operation, read, read_one
 
 SERVER = """
 SELECT (SELECT version_num FROM {schema}.schema_version), current_setting('server_version'),
@@ -67,8 +67,7 @@ class RecordedChange:
 
 
 def get_server_facts() -> Operation[ServerFacts]:
-    (row,) = yield Statement(SERVER)
-    return ServerFacts(*row)
+    return read_one(ServerFacts, SERVER)
 
 
 def list_tables(schema: str, limit: int) -> Operation[list[TableSize]]:

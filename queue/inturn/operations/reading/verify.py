@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from inturn.arguments import check_moment
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, find
 from inturn.operations.engine.maintenance import get_now
 
 SIZE = 2000  # jobs that a statement reads
@@ -132,8 +132,7 @@ def _find_start(since: timedelta | datetime | None, now: datetime) -> datetime |
 
 def get_last() -> Operation[LastVerification | None]:
     """Return what the schedule found last, if there is one."""
-    rows = yield Statement(LAST)
-    return LastVerification(*rows[0]) if rows else None
+    return find(LastVerification, LAST)
 
 
 def _note(found: Verification, verdict: str, seen: Deviation) -> None:
