@@ -84,10 +84,8 @@ def _explain_opened(old: OldServer, seal: Seal, moved: str) -> str:
 
 
 def _make_home(connection: Raw, server: NewServer) -> None:
-    path = SQL("SET LOCAL search_path = {}, pg_temp")
-    connection.execute(path.format(Identifier(server.schema)))
+    open_schema(connection, server, None)  # and sets the search_path
     connection.execute(moving.RAISE_SEQUENCES.encode())
-    open_schema(connection, server, None)
 
 
 def _find_source(new: NewServer, token: str) -> str | None:

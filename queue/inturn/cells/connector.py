@@ -36,6 +36,7 @@ from inturn.operations import Operation
 from inturn.operations.engine.cells import CellIdentity, find_cell
 from inturn.tasks.lanes import JobLanes, cell_of, list_locks
 from inturn.tasks.task import Schedule
+from inturn.whole_numbers import is_whole
 
 T = TypeVar("T")
 ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
@@ -295,7 +296,7 @@ class Cells(Connector):
     def find_home(self, cell: int | str) -> CellConnector:
         if isinstance(cell, str):
             return self._homes[cell_of(cell, len(self._homes))]
-        if isinstance(cell, bool) or not 0 <= cell < len(self._homes):
+        if not is_whole(cell, 0, len(self._homes) - 1):
             raise BadArgument("cell", f"{cell!r} is not one of 0 to {len(self._homes) - 1}")
         return self._homes[cell]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, Seal, ask, join
+from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, Seal, ask
 from inturn.cells.move_tables import list_tables, refuse_writes, sum_history, sum_tables
 from inturn.errors import DatabaseBusy
 from inturn.operations.engine import moving
@@ -88,7 +88,8 @@ class CellGate:
         with self.old.connect() as marks:
             self._await_copy(marks)  # or all clients would wait for a copy that is far behind
             with self.begin(self.token) as gate:
-                names = join([self.old.table(table) for table in (*list_tables(), "cell")])
+                tables = (*list_tables(), "cell")
+                names = SQL(", ").join(self.old.table(table) for table in tables)
                 # Autovacuum gives way only after a second. No other session needs this lock.
                 gate.execute(SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(names))
                 gate.execute(AT_ONCE)

@@ -7,13 +7,13 @@ transaction holds its server's lock of the move, and the server ends it if it id
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.sql import SQL, Composable, Identifier, Literal
+from psycopg.sql import SQL, Identifier, Literal
 
 from inturn.cells.map import name_place
 from inturn.database import drive
@@ -233,11 +233,6 @@ class OldServer(MoveServer):
             noted = found._replace(opened="opened")
             self.set_comment(old, self.moved, f"{noted} was moved to {target}")
 
-    def measure(self) -> int:
-        """Return the size of the cell in bytes."""
-        [(size,)] = self.ask(moving.SIZE, self.schema)
-        return int(size)
-
     def drop_dead_slots(self, prefix: str) -> None:
         """Drop the slots of moves that are over. They would keep the server's WAL forever."""
         with self.connect() as connection:
@@ -354,7 +349,3 @@ def is_same_database(one: MoveServer, other: MoveServer) -> bool:
 def ask(connection: Raw, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
     given: Any = parameters[0] if parameters and isinstance(parameters[0], dict) else parameters
     return connection.execute(query.encode(), given or None).fetchall()
-
-
-def join(names: Sequence[Composable]) -> Composable:
-    return SQL(", ").join(names)

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells.move_servers import NewServer, Raw, ask, join
+from inturn.cells.move_servers import NewServer, Raw, ask
 from inturn.operations.engine import moving
 from inturn.sql import find_comments
 
@@ -28,7 +28,7 @@ def sum_tables(connection: Raw, schema: str) -> dict[str, list[Any]]:
         SQL(moving.SUM_ROWS).format(
             name=Literal(table),
             table=Identifier(schema, table),
-            columns=join([Identifier(name) for name in columns[table]]),
+            columns=SQL(", ").join(map(Identifier, columns[table])),
         )
         for table in list_tables()
         if table != HISTORY

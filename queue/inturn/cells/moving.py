@@ -28,7 +28,6 @@ from inturn.cells.move_servers import (
     Seal,
     ask,
     is_same_database,
-    join,
 )
 from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
 from inturn.errors import DatabaseUnavailable, InturnError
@@ -142,7 +141,7 @@ class CellMove:
             if self.old.find_closed(old) or self.old.find_open(old):
                 return
             name = Identifier(f"{PREFIX}{self.number:02}_{secrets.token_hex(4)}")
-            tables = join([self.old.table(table) for table in list_tables()])
+            tables = SQL(", ").join(self.old.table(table) for table in list_tables())
             old.execute(
                 SQL(
                     "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
@@ -226,7 +225,7 @@ class CellMove:
         """Wait until the new server has a copy of each table."""
         if (token := self.open_token()) is None:
             return
-        size = self.old.measure()
+        [(size,)] = self.old.ask(moving.SIZE, self.old.schema)
         # An apply worker that cannot connect comes and goes, and so does a copy that fails.
         idle, best, failed = 0.0, (-1, 0), 0
         with self.new.connect() as new, self.old.connect() as old:
