@@ -11,22 +11,22 @@ Pause = PausedLane | PausedQueue | PausedTask
 
 def describe_pause(pause: Pause, now: datetime) -> str:
     """Return what is paused, for how long, by whom and why."""
+    kind, name = _name(pause)
+    what = f"all {kind}s" if name is None else f"{kind} {visible(name)}"
     end = f"{span(pause.until - now)} left" if pause.until else "until resumed"
     why = f": {visible(pause.reason)}" if pause.reason else ""
-    return f"{_name(pause)} (for {span(now - pause.since)}, {end}, by {visible(pause.by)}{why})"
+    return f"{what} (for {span(now - pause.since)}, {end}, by {visible(pause.by)}{why})"
 
 
 def get_resume_command(pause: Pause) -> str:
-    if isinstance(pause, PausedLane):
-        return f"queue lanes resume {argument(pause.lock)}"
-    if isinstance(pause, PausedTask):
-        return f"queue tasks resume {argument(pause.task)}"
-    return f"queue queues resume {'--all' if pause.queue is None else argument(pause.queue)}"
+    kind, name = _name(pause)
+    return f"queue {kind}s resume {'--all' if name is None else argument(name)}"
 
 
-def _name(pause: Pause) -> str:
+def _name(pause: Pause) -> tuple[str, str | None]:
+    """Return the kind of what is paused, and its name, or None for all."""
     if isinstance(pause, PausedLane):
-        return f"lane {visible(pause.lock)}"
+        return "lane", pause.lock
     if isinstance(pause, PausedTask):
-        return f"task {visible(pause.task)}"
-    return "all queues" if pause.queue is None else f"queue {visible(pause.queue)}"
+        return "task", pause.task
+    return "queue", pause.queue

@@ -1,7 +1,7 @@
 """The checks of `queue doctor` on work: workers, waiting jobs and failures."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, count_some, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
@@ -164,11 +164,7 @@ def _backlog(seen: Situation) -> Finding:
         return Finding("backlog", "ok", "no job waits for a worker")
     oldest = min(waiting, key=lambda queue: queue.runnable_since or seen.now)
     age = seen.now - (oldest.runnable_since or seen.now)
-    what = f"job {oldest.oldest_id} in queue {visible(oldest.queue)}"
-    detail = f"the oldest job that could start has been due for {span(age)}: {what}"
-    if age > LONG:
-        return Finding("backlog", "warn", detail, f"queue jobs explain {oldest.oldest_id}")
-    return Finding("backlog", "ok", detail)
+    return _judge_age("backlog", "that could start", age, oldest.oldest_id, oldest.queue)
 
 
 def _waiting(seen: Situation, waiting: Sequence[measures.WaitingMeasure]) -> Finding:
@@ -180,11 +176,15 @@ def _waiting(seen: Situation, waiting: Sequence[measures.WaitingMeasure]) -> Fin
     worst = min(found, key=lambda each: each.job_since or seen.now)
     age = seen.now - (worst.job_since or seen.now)
     place = "for its limit" if worst.job_lock is None else f"in lane {visible(worst.job_lock)}"
-    what = f"job {worst.job_id} in queue {visible(worst.queue)}"
-    detail = f"the oldest job waiting {place} has been due for {span(age)}: {what}"
+    return _judge_age("waiting", f"waiting {place}", age, worst.job_id, worst.queue)
+
+
+def _judge_age(check: str, which: str, age: timedelta, job: int | None, queue: str) -> Finding:
+    what = f"job {job} in queue {visible(queue)}"
+    detail = f"the oldest job {which} has been due for {span(age)}: {what}"
     if age > LONG:
-        return Finding("waiting", "warn", detail, f"queue jobs explain {worst.job_id}")
-    return Finding("waiting", "ok", detail)
+        return Finding(check, "warn", detail, f"queue jobs explain {job}")
+    return Finding(check, "ok", detail)
 
 
 def _held(seen: Situation, found: Sequence[lanes.LongHold]) -> Finding:
