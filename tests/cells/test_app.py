@@ -29,9 +29,11 @@ from inturn.errors import (
 from inturn.model import Job
 from inturn.tasks.lanes import cell_of
 from inturn.tasks.options import NewJob
+from inturn.tracing import Tracing
 from tests.cells.conftest import AT, COUNT, WORKER
 from tests.cells.load import query
 from tests.cells.test_refusals import in_cell
+from tests.tracing.conftest import Spans
 
 pytestmark = pytest.mark.anyio
 LOCKS = [in_cell(cell, "lane") for cell in range(COUNT)]
@@ -189,6 +191,18 @@ def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     assert app.lanes.resume(LOCKS[3])
     assert app.job_manager.preview_jobs("cancel", everything=True).count == 1
     assert app.job_manager.cancel_jobs(everything=True).changed == 1
+
+
+def test_jobs_for_several_cells_continue_the_trace_of_their_caller(app: App, task: Double) -> None:
+    spans = Spans()
+    app.tracing = Tracing(tracer_provider=spans.provider)
+    new = [task.configure(lock=lock).make_new_job(1) for lock in LOCKS]
+    with spans.provider.get_tracer("shop").start_as_current_span("order"):
+        app.job_manager.batch_defer_jobs(new)
+    order = spans.one("order").context
+    sent = [each.parent for each in spans.list("send default")]
+    assert len(sent) == COUNT
+    assert {each and each.span_id for each in sent} == {order and order.span_id}
 
 
 def test_merged_lists_keep_their_order_and_their_limit(app: App, task: Double) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import reduce
@@ -24,8 +25,10 @@ def ask_all(
     most = min(most_at_once, len(cells))
     if most <= 1:  # here, since a connection of Django's belongs to its thread
         return _sort_answers(cells, [_try(ask, cell) for cell in cells])
+    contexts = [copy_context() for _ in cells]  # with the caller's trace, if there is one
     with ThreadPoolExecutor(most, "inturn cells") as threads:
-        return _sort_answers(cells, list(threads.map(lambda cell: _try(ask, cell), cells)))
+        found = threads.map(lambda context, cell: context.run(_try, ask, cell), contexts, cells)
+        return _sort_answers(cells, list(found))
 
 
 async def ask_all_async(

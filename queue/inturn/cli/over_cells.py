@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -78,20 +77,17 @@ def _in_cell(cell: int, arguments: Mapping[str, Any], run: Run) -> None:
 
 
 def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
-    context, here = click.get_current_context(), copy_context()
+    context = click.get_current_context()
 
     def ask(cell: int) -> Any:
-        def hold() -> Any:
-            with context.scope(cleanup=False), hold_output(cell) as kept:
-                try:
-                    _in_cell(cell, chosen[cell], run)
-                except NotFound as error:
-                    return (None, error)
-                except SystemExit as ended:
-                    return (kept, ended.code)
-            return (kept, 0)
-
-        return here.copy().run(hold)
+        with context.scope(cleanup=False), hold_output(cell) as kept:
+            try:
+                _in_cell(cell, chosen[cell], run)
+            except NotFound as error:
+                return (None, error)
+            except SystemExit as ended:
+                return (kept, ended.code)
+        return (kept, 0)
 
     errors: Mapping[int, Exception] = {}
     try:
