@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from inturn.arguments import check_choice, check_lock, check_moment, check_priority, check_queue
+from inturn.arguments import check_lock, check_moment, check_priority, check_queue
+from inturn.control.job_lists import check_statuses
 from inturn.control.twins import Control, blocking, in_loop
 from inturn.errors import BadArgument, UnknownOption
-from inturn.model import Status
 from inturn.operations import Operation
 from inturn.operations.changes import bulk
 from inturn.operations.changes.bulk import (
@@ -211,15 +211,12 @@ def _read_move(priority: int | None, to_queue: str | None) -> Move:
 
 def _filter_jobs(which: WhichJobs) -> JobFilter:
     _check_names(which, WhichJobs)
-    given = dict(which)
+    given: dict[str, Any] = dict(which)
     everything = given.pop("everything", False)
-    status = given.pop("status", ())
-    statuses = (status,) if isinstance(status, str) else tuple(status)  # type: ignore[arg-type]
-    for each in statuses:
-        check_choice("status", Status, each)
-    check_moment("before", which.get("before"))
-    check_lock(which.get("lock_prefix"), "lock_prefix")
-    made = JobFilter(statuses=statuses, **given)  # type: ignore[arg-type]
+    statuses = check_statuses(given.pop("status", None))
+    check_moment("before", given.get("before"))
+    check_lock(given.get("lock_prefix"), "lock_prefix")
+    made = JobFilter(statuses, **given)
     if not everything and made == JobFilter():
         raise BadArgument("everything", "is missing. Give a filter, or everything=True")
     return made

@@ -49,7 +49,7 @@ class JobLists(Control):
         For the next page, pass the id of the oldest job of this one as `before_id`.
         """
         which = JobFilter(
-            statuses=_check_status(status),
+            statuses=check_statuses(status),
             queue=queue,
             task=task,
             lock=lock,
@@ -82,7 +82,7 @@ class JobLists(Control):
         assert counts["name"] == "default" and counts["todo"] == 1
         assert not counts["more"]
         """
-        return count_jobs_by("queue", JobFilter(_check_status(status), queue, task, lock))
+        return count_jobs_by("queue", JobFilter(check_statuses(status), queue, task, lock))
 
     list_queues_async = in_loop(list_queues)
 
@@ -95,7 +95,7 @@ class JobLists(Control):
         lock: str | None = None,
     ) -> Operation[list[StatusCounts]]:
         """Return each task with the number of its jobs in each status."""
-        return count_jobs_by("task", JobFilter(_check_status(status), queue, task, lock))
+        return count_jobs_by("task", JobFilter(check_statuses(status), queue, task, lock))
 
     list_tasks_async = in_loop(list_tasks)
 
@@ -112,7 +112,7 @@ class JobLists(Control):
         A job with several locks counts for each.
         To see what holds up a lane, use `app.lanes`.
         """
-        return count_jobs_by("lock", JobFilter(_check_status(status), queue, task, lock))
+        return count_jobs_by("lock", JobFilter(check_statuses(status), queue, task, lock))
 
     list_locks_async = in_loop(list_locks)
 
@@ -137,9 +137,9 @@ class JobLists(Control):
     get_stalled_jobs_async = in_loop(get_stalled_jobs)
 
 
-def _check_status(status: str | None) -> tuple[str, ...]:
-    """Return the statuses to search: this one, or any. Raise BadArgument for an unknown one."""
-    if status is None:
-        return ()
-    check_choice("status", Status, status)
-    return (status,)
+def check_statuses(status: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the statuses to search, or none for any. Raise BadArgument for an unknown one."""
+    statuses = (status,) if isinstance(status, str) else tuple(status or ())
+    for each in statuses:
+        check_choice("status", Status, each)
+    return statuses
