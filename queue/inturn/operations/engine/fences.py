@@ -1,5 +1,6 @@
 """The highest fence that a resource has seen."""
 
+from inturn.arguments import check_text
 from inturn.errors import BadArgument
 from inturn.operations import Operation, Statement
 from inturn.whole_numbers import HIGHEST_ID, is_whole
@@ -12,11 +13,9 @@ def check_fence(resource: object, token: object) -> Operation[None]:
 
     The arguments are checked at once, before there is a connection.
     """
-    if (
-        not isinstance(resource, str)
-        or "\0" in resource
-        or not 1 <= len(resource.encode(errors="replace")) <= 1024
-    ):
+    if isinstance(resource, str):
+        check_text("resource", resource)
+    if not isinstance(resource, str) or not 1 <= len(resource.encode()) <= 1024:
         raise BadArgument(
             "resource", f"{resource!r:.80} is not a valid name. Use 1 to 1,024 bytes of text"
         )
