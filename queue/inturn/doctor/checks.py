@@ -88,7 +88,7 @@ def _suspect(job: workers.SuspectJob) -> str:
 
 
 def _reconciler(reader: Reader) -> Finding:
-    found = [visible(lock) for lock, _ in reader.run(lanes.list_repaired_lanes())]
+    found = [visible(lock) for lock in reader.run(lanes.list_repaired_lanes())]
     if found:
         stuck = amount(len(found), "lane")
         detail = f"{stuck} got stuck in the last day and had to be woken: {name_some(found)}"

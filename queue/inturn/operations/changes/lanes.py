@@ -29,7 +29,7 @@ PAUSED = """
 SELECT lock, stopped_at AS since, stopped_until AS until, stopped_by AS by, stop_reason AS reason
 FROM {schema}.paused_lanes
 """
-REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
+REPAIRED = "SELECT lock FROM {schema}.repaired_lanes"
 _ENTRY: LiteralString = "SELECT at, who, operation, jobs, reason, job_id FROM "
 AUDIT: LiteralString = _ENTRY + "{schema}.list_audit(%s, %s)"
 JOB_AUDIT: LiteralString = _ENTRY + "{schema}.list_job_audit(%s, %s)"
@@ -210,10 +210,9 @@ def list_job_audit(job_id: int, limit: int) -> Operation[list[AuditEntry]]:
     return read(AuditEntry, JOB_AUDIT, job_id, limit)
 
 
-def list_repaired_lanes() -> Operation[list[tuple[str, datetime]]]:
+def list_repaired_lanes() -> Operation[list[str]]:
     """Return the lanes that the reconciler repaired in the last day, newest first."""
-    rows = yield Statement(REPAIRED)
-    return [(lock, at) for lock, at in rows]
+    return read(str, REPAIRED)
 
 
 def _head(fields: tuple[Any, ...]) -> Head | None:
