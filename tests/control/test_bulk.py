@@ -213,6 +213,15 @@ def test_a_filter_that_does_not_exist_is_refused_instead_of_ignored(
     assert lane.state == "paused"
 
 
+def test_an_action_that_does_not_exist_is_refused(app: App) -> None:
+    action: Any = "resum"
+    with pytest.raises(BadArgument, match="'resum' is not one of retry, cancel, delete, move"):
+        app.job_manager.preview_jobs(action, task="send")
+    for call in (app.lanes.preview_lanes, app.lanes.change_lanes):
+        with pytest.raises(BadArgument, match="'resum' is not one of resume, retry-head"):
+            call(action, states=["halted"])
+
+
 def test_an_empty_prefix_is_not_a_filter(app: App, shop: Shop) -> None:
     shop.defer("lane", "a")
     with pytest.raises(BadArgument, match="lock_prefix is empty"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -76,6 +76,7 @@ class JobBulks(Control):
 
         `priority` and `to_queue` are those of `move_jobs`.
         """
+        _check_action(action, bulk.STATUSES)
         move = _read_move(priority, to_queue) if action == "move" else NO_MOVE
         return bulk.preview_jobs(action, _filter_jobs(which), move)
 
@@ -165,6 +166,7 @@ class LaneBulks(Control):
 
         It changes nothing.
         """
+        _check_action(action, bulk.STATES)
         return bulk.preview_lanes(action, _filter_lanes(which))
 
     preview_lanes_async = in_loop(preview_lanes)
@@ -186,6 +188,7 @@ class LaneBulks(Control):
         By default, `resume` covers stopped lanes, and `retry-head` and `skip-head` cover halted
         ones. `reason` and `until` are for a pause.
         """
+        _check_action(action, bulk.STATES)
         check_moment("until", until)
         asked = _filter_lanes(which)
         return bulk.change_lanes(action, asked, Bulk(), by=by, reason=reason, until=until)
@@ -234,6 +237,11 @@ def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
             raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")
     check_lock(made.prefix, "lock_prefix")
     return made
+
+
+def _check_action(action: str, known: Collection[str]) -> None:
+    if action not in known:
+        raise BadArgument("action", f"{action!r} is not one of {', '.join(known)}")
 
 
 def _check_names(which: Mapping[str, object], kind: type) -> None:
