@@ -1,6 +1,8 @@
 """The commands of `queue locks`."""
 
 import json
+import os
+import signal
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -109,6 +111,29 @@ def test_cli_run_ends_its_command_when_the_lock_is_lost(
     conn.set("inturn:{it}", "taken")
     assert run.process.wait(30) != 0
     assert conn.get("inturn:{it}") == "taken"
+
+
+@pytest.mark.landing
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_cli_run_keeps_the_lock_until_its_command_ends(
+    number: signal.Signals, tmp_path: Path, spawn: Spawn
+) -> None:
+    """A signal to the terminal's programs must not free the lock of one that is still busy."""
+    address = f"file://{tmp_path}/it.lock"
+    command = [sys.executable, "-c", "from inturn.cli import main; main()"]
+    heard = "trap 'echo heard' INT TERM; echo runs; read line; read line; exit 7"
+    words = ("locks", "run", address, "--", "bash", "-c", heard)
+    run = spawn("", *words, command=command, start_new_session=True)
+    assert run.line() == "runs"
+    if number == signal.SIGINT:
+        os.killpg(run.process.pid, number)  # as Ctrl-C does
+    else:
+        run.process.send_signal(number)
+    assert run.line() == "heard"
+    lease, _ = lock_from_url(address).try_acquire(0.5)
+    assert lease is None, "its command still runs"
+    run.process.communicate("end\nend\n", timeout=30)
+    assert run.process.returncode == 7
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--yes"])

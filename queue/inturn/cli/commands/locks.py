@@ -6,6 +6,7 @@ The address of a lock may contain a password, so no message repeats it.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -183,7 +184,8 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
     """Run COMMAND while holding LOCK.
 
     Exits with the status of COMMAND, with 127 if COMMAND is not found, or with 4 if
-    LOCK was not free in time. If LOCK is lost, COMMAND is terminated.
+    LOCK was not free in time. If LOCK is lost, COMMAND is terminated. SIGTERM is passed on to
+    COMMAND, and LOCK stays held until COMMAND ends.
     """
     with _translate_errors():
         target = _make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
@@ -193,6 +195,7 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
         with target.until_released(lease), _start(command) as process:
             # COMMAND must not continue without the lock.
             lease.on_lost(process.terminate)
+            _pass_on_signals(process)
             status = process.wait()
     raise SystemExit(status if status >= 0 else 128 - status)
 
@@ -214,6 +217,13 @@ def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
         reason = os.strerror(error.errno or 0)
         print_error(f"{visible(command[0])} cannot be started: {reason}")
         raise SystemExit(127 if isinstance(error, FileNotFoundError) else 126) from error
+
+
+def _pass_on_signals(process: subprocess.Popen[bytes]) -> None:
+    """Let the command decide how each signal ends it, since the lock is held until then."""
+    signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends Ctrl-C to the command too
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: process.send_signal(number))
 
 
 def _format_seconds(seconds: float) -> str:
