@@ -103,6 +103,12 @@ def test_a_wrong_app_is_one_line_and_exit_2(path: str, run: Run, folder: Path, d
     assert path in line
 
 
+def test_a_signal_during_the_import_is_no_fault_of_the_app(run: Run, folder: Path) -> None:
+    (folder / "long.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    ended = run("-a", "long:app", "worker")
+    assert (ended.returncode, ended.stderr) == (143, "")
+
+
 def test_the_traceback_of_a_broken_app_is_shown_when_asked_for(run: Run, folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
     ended = run("-a", "broken:app", "worker", "-v")

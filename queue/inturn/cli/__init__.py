@@ -19,7 +19,7 @@ import click
 
 from inturn.cli.output.exit_status import leave_threads_behind, report_error
 from inturn.cli.processes.dev_server import use_dev_server
-from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
+from inturn.cli.settings import ENTRY, Settings, Terminated, app_option, verbose_option
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.version import print_version
 
@@ -136,4 +136,4 @@ def run(arguments: Sequence[str], settings: Settings, name: str = "queue") -> in
 
 def _raise_exit(number: int, _: FrameType | None) -> None:
     # An exception lets us stop an embedded server and leave the terminal in order.
-    raise SystemExit(128 + number)
+    raise Terminated(128 + number)

@@ -25,6 +25,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 ENTRY = ("-m", "inturn.cli")
 
 
+class Terminated(SystemExit):
+    """Raised at SIGTERM. A plain SystemExit may come from your module, which may be a script."""
+
+
 @dataclass
 class Settings:
     """Options that you can give before or after the command.
@@ -146,9 +150,9 @@ def load_app(
         app.perform_import_paths()
     except LoadFromPathError as error:
         raise LoadFromPathError(f"{error}{likely_app(path)}") from None
-    except (InturnError, KeyboardInterrupt):
+    except (InturnError, KeyboardInterrupt, Terminated):
         raise
-    except BaseException as error:  # even SystemExit: the module may be a script
+    except BaseException as error:  # even SystemExit
         text = f"{path!r} cannot be imported: {_where(error)}{_advise_django(error)}"
         raise ConfigurationError(text) from error
     if dsn or schema:
