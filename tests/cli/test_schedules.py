@@ -96,6 +96,16 @@ def test_the_next_instants_of_all_schedules(at_two: Engine, queue: Run) -> None:
     ]
 
 
+def test_the_next_instants_are_of_schedules_that_workers_have_registered_or_the_app_declares(
+    at_two: Engine, queue: Run
+) -> None:
+    register(at_two, "old", "", "@daily", "UTC")
+    [first, _] = json.loads(queue("schedules", "next", "--count", "2", "--json").stdout)
+    assert (first["task"], first["at"]) == ("old", "2026-02-01T00:00:00Z")
+    ahead = json.loads(queue("-a", "periodic:app", "schedules", "next", "--json").stdout)
+    assert {each["task"] for each in ahead} == {"report"}, "the app has no other"
+
+
 def test_schedules_of_a_blueprint_are_listed_by_the_names_that_its_tasks_have_in_the_app(
     at_two: Engine, queue: Run, folder: Path
 ) -> None:

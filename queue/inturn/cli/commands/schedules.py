@@ -20,8 +20,6 @@ from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from inturn.app import App
     from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
     from inturn.tasks.task import Schedule
@@ -99,7 +97,7 @@ def list_schedules(database: Database, form: str) -> None:
 def next_instants(database: Database, count: int, form: str) -> None:
     """List the next times of all schedules, soonest first."""
     now = database.now()
-    ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != _note_gone()]
+    ahead = [_ahead(line, now) for line in _lines(database, now, gone=False)]
     instants = list(islice(merge(*ahead, key=lambda instant: instant.at), count))
     columns = {
         "AT": lambda instant: on_clock(instant.at, now),
@@ -110,7 +108,8 @@ def next_instants(database: Database, count: int, form: str) -> None:
     Output(form).records(instants, columns, "No schedule will ever fire.")
 
 
-def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
+def _lines(database: Database, now: datetime, *, gone: bool = True) -> list[ListedSchedule]:
+    """Return all schedules, or without those that the named app no longer has."""
     from inturn.operations.engine import schedules
 
     stored = {
@@ -122,9 +121,11 @@ def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
         key = (schedule.task.name, schedule.periodic_id)
         known = schedules.KnownSchedule(*key, schedule.cron.expression, schedule.cron.tz)
         lines.append(_line(known, stored.pop(key, None), now))
-    for key, row in stored.items():
-        known = schedules.KnownSchedule(*key, row.cron, row.tz)
-        lines.append(_line(known, row, now, _note_gone()))
+    if path is None or gone:
+        note = "" if path is None else f"not in {path}"
+        for key, row in stored.items():
+            known = schedules.KnownSchedule(*key, row.cron, row.tz)
+            lines.append(_line(known, row, now, note))
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
 
 
@@ -136,12 +137,6 @@ def _declared(app: App) -> Iterator[Schedule]:
 
 def _app_path() -> str | None:
     return click.get_current_context().ensure_object(Settings).app_path()
-
-
-def _note_gone() -> str:
-    """Return the note for a schedule that the named app lacks."""
-    path = _app_path()
-    return "" if path is None else f"not in {path}"
 
 
 def _line(
