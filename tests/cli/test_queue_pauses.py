@@ -119,3 +119,10 @@ def test_a_pause_of_a_queue_that_nobody_knows_asks_whether_its_name_is_right(
     engine.defer(queue="mail")
     assert queue("queues", "pause", "mail").stderr == ""
     assert queue("queues", "pause", "--all").stderr == ""
+
+
+@pytest.mark.parametrize("words", [["queues"], ["tasks"]], ids=" ".join)
+def test_a_pause_that_has_ended_at_once_is_said_to_have_ended(words: list[str], queue: Run) -> None:
+    ended = queue(*words, "pause", "mail", "--for", "0.000001s")
+    assert ended.returncode == 4
+    assert ended.stderr.endswith("mail has already ended.\n")

@@ -1,10 +1,14 @@
 """Pauses in commands: the options reason and end, and the words for people."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import click
 
+from inturn.cli.database import Database
+from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output
 from inturn.cli.settings import combine
 from inturn.cli.values import duration, moment
 from inturn.doctor.pauses import describe_pause, get_resume_command
@@ -44,6 +48,17 @@ def check_end(until: datetime | None, length: timedelta | None) -> None:
 
 def describe_end(until: datetime | None, now: datetime) -> str:
     return "until you resume it" if until is None else f"until {on_clock(until, now)}"
+
+
+def print_pause(
+    database: Database, form: str, name: str, found: Iterable[PausedQueue | PausedTask]
+) -> None:
+    """Print the pause that a command has made, the only one found under this name."""
+    pause = next(iter(found), None)
+    if pause is None:
+        raise Conflict(f"The pause of {name} has already ended.")
+    end = describe_end(pause.until, database.now())
+    Output(form).record({"pause": pause}, f"paused {name} {end}")
 
 
 def name_pauser(pause: PausedQueue | PausedTask | None) -> str:

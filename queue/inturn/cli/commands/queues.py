@@ -8,10 +8,10 @@ from inturn.cli.arguments.completion import complete_queue
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.arguments.pause import (
     check_end,
-    describe_end,
     explain_pause,
     name_pauser,
     pause_options,
+    print_pause,
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
@@ -104,9 +104,8 @@ def pause(
     _check_name(name, everything)
     check_end(until, length)
     database.run(pauses.pause_queue(name, reason, until, by, length))
-    (done,) = [each for each in database.run(pauses.list_paused_queues()) if each.queue == name]
-    end = describe_end(done.until, database.now())
-    Output(form).record({"pause": done}, f"paused {_name(name)} {end}")
+    paused = database.run(pauses.list_paused_queues())
+    print_pause(database, form, _name(name), (each for each in paused if each.queue == name))
     known = {None, *(each.queue for each in database.run(workers.list_queues()))}
     if name not in known:
         remark(

@@ -11,10 +11,10 @@ from inturn.cli.arguments.completion import complete_task
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.arguments.pause import (
     check_end,
-    describe_end,
     explain_pause,
     name_pauser,
     pause_options,
+    print_pause,
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
@@ -69,8 +69,10 @@ def list_tasks(database: Database, form: str) -> None:
         columns["PAUSED"] = lambda task: name_pauser(paused.get(task.task))
     nothing = "" if found else database.run(history.say_nothing_ended())
     Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT P95"))
-    for name in paused.keys() - {task.task for task in found}:
-        remark(f"Paused: {explain_pause(paused[name], database.now())}")
+    named = {task.task for task in found}
+    for name, pause in paused.items():
+        if name not in named:
+            remark(f"Paused: {explain_pause(pause, database.now())}")
 
 
 @command.command(
@@ -98,9 +100,9 @@ def pause(
     """
     check_end(until, length)
     database.run(pauses.pause_task(name, reason, until, by, length))
-    (done,) = [each for each in database.run(pauses.list_paused_tasks()) if each.task == name]
-    end = describe_end(done.until, database.now())
-    Output(form).record({"pause": done}, f"paused task {visible(name)} {end}")
+    paused = database.run(pauses.list_paused_tasks())
+    found = (each for each in paused if each.task == name)
+    print_pause(database, form, f"task {visible(name)}", found)
 
 
 @command.command(epilog="Example: queue tasks resume shop.tasks.send")
