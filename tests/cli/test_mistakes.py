@@ -29,6 +29,10 @@ NUMBERS = [
     ["jobs", "show", "0"],
     ["schedules", "next", "--count", "0"],
     ["defer", "t", "--priority", "high"],
+    *(["jobs", "list", option, str(2**63)] for option in ("--batch", "--before-id")),
+    ["verify", "--after", str(2**63)],
+    ["defer", "t", "--after", str(2**63)],
+    *([*words, "366001d"] for words in (["jobs", "list", "--older-than"], ["verify", "--since"])),
 ]  # fmt: skip
 
 
@@ -39,6 +43,13 @@ def test_a_bad_number_is_refused_before_anything_starts(words: list[str]) -> Non
     assert "error: Invalid value for" in ended.stderr
     assert "unexpected" not in ended.stderr
     assert "integer" not in ended.stderr
+
+
+@pytest.mark.parametrize("year", ["0001", "9999"])
+def test_a_time_that_no_clock_shows_is_refused(year: str) -> None:
+    ended = invoke("jobs", "delete", "--before", f"{year}-01-01T00:00:00+14:00")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: --before: {year}-01-01 00:00:00+14:00 is ")
 
 
 @pytest.mark.parametrize(

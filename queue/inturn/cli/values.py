@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from inturn.arguments import check_moment
 from inturn.errors import BadArgument
+from inturn.whole_numbers import HIGHEST_ID
 
+LONGEST = timedelta(days=365 * 1000)  # so that a time as long ago is still a date
 UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 
@@ -23,27 +26,24 @@ else:  # older versions of click are not generic
 
 
 class Number(NumberType):
-    """A whole number in a range."""
+    """A whole number in a range, by default of ids."""
 
     name = "number"
 
-    def __init__(self, least: int, most: int | None = None) -> None:
+    def __init__(self, least: int = 1, most: int = HIGHEST_ID) -> None:
         self._least, self._most = least, most
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> int:
         with suppress(ValueError):  # int() refuses nan and a billion digits too
-            if self._least <= (number := int(value)) and (
-                self._most is None or number <= self._most
-            ):
+            if self._least <= (number := int(value)) <= self._most:
                 return number
-        limits = (
-            f"of at least {self._least}"
-            if self._most is None
-            else f"from {self._least} to {self._most}"
+        self.fail(
+            f"{value!r} is not a whole number from {self._least} to {self._most}.",
+            parameter,
+            context,
         )
-        self.fail(f"{value!r} is not a whole number {limits}.", parameter, context)
 
 
 PRIORITY = Number(-(2**31), 2**31 - 1)
@@ -81,14 +81,15 @@ def read_duration(text: str) -> timedelta:
         raise click.BadParameter(
             f"{text!r} is not a valid length of time. Use for example 90s, 10m or 1h30m."
         )
-    try:
-        return timedelta(**{UNITS[unit]: float(number) for unit, number in parts.items()})
-    except OverflowError:
-        raise click.BadParameter(f"{text!r} is too long.") from None
+    with suppress(OverflowError):
+        length = timedelta(**{UNITS[unit]: float(number) for unit, number in parts.items()})
+        if length <= LONGEST:
+            return length
+    raise click.BadParameter(f"{text!r} is more than a thousand years.")
 
 
 def moment(
-    _context: click.Context, _parameter: click.Parameter, text: str | None
+    _context: click.Context, parameter: click.Parameter, text: str | None
 ) -> datetime | None:
     """Parse an ISO 8601 time. It needs a time zone, so that it means the same on all machines."""
     if text is None:
@@ -101,7 +102,7 @@ def moment(
         raise click.BadParameter(
             f"{text!r} is not a time with a time zone. Use for example 2030-01-31T12:00:00Z."
         )
-    return at
+    return check_moment(parameter.opts[0], at)
 
 
 def task_arguments(words: Sequence[str]) -> dict[str, Any]:

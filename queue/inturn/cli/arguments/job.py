@@ -16,9 +16,8 @@ from inturn.errors import InturnError
 from inturn.formatting import amount, requote, visible
 from inturn.model import StoredJob
 from inturn.operations.changes import jobs
-from inturn.whole_numbers import HIGHEST_ID
 
-ID = Number(1, HIGHEST_ID)
+ID = Number()
 COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
 
 job_argument = click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)

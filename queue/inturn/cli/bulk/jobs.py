@@ -9,14 +9,14 @@ import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.arguments.confirm import yes_option
-from inturn.cli.arguments.job import job_arguments
+from inturn.cli.arguments.job import ID, job_arguments
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.bulk.change import PlannedBulk, bulk_options, is_bulk_of, run_bulk, words
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import more, output_options, remark
 from inturn.cli.settings import combine
-from inturn.cli.values import Number, duration, moment
+from inturn.cli.values import duration, moment
 from inturn.formatting import amount, iso, last_line, visible
 from inturn.operations.changes import bulk, jobs
 from inturn.operations.changes.bulk import NO_MOVE, JobAction, JobPreview, Move
@@ -39,7 +39,7 @@ filter_options = combine(
         metavar="STATUS",  # all of them in one word would be wider than a terminal
         help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
     ),
-    click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
+    click.option("--batch", type=ID, metavar="ID", help="Only jobs of this batch."),
     click.option("--group", metavar="GROUP", help="Only jobs of this group."),
     click.option(
         "--queue", metavar="NAME", shell_complete=complete_queue, help="Only jobs in this queue."

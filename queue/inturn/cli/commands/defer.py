@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_task
+from inturn.cli.arguments.job import ID
 from inturn.cli.settings import Settings, database_options, find_app
 from inturn.cli.suggestions import did_you_mean
-from inturn.cli.values import PRIORITY, Number, duration, moment, task_arguments
+from inturn.cli.values import PRIORITY, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
 
 if TYPE_CHECKING:
@@ -96,12 +97,12 @@ Examples:
 )
 @click.option(
     "--after",
-    type=Number(1),
+    type=ID,
     multiple=True,
     metavar="ID",
     help="Start it after this job ends. Can be repeated.",
 )
-@click.option("--batch", type=Number(1), metavar="ID", help="Add it to this batch.")
+@click.option("--batch", type=ID, metavar="ID", help="Add it to this batch.")
 @click.option(
     "--on-parent",
     type=click.Choice(["cancel", "go", "hold"]),

@@ -10,6 +10,7 @@ import click
 from inturn.arguments import check_queue
 from inturn.cli.arguments.completion import complete_queue
 from inturn.cli.arguments.job import (
+    ID,
     change_jobs,
     confirm_jobs,
     get_job,
@@ -57,7 +58,7 @@ def command() -> None:
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
 @limit_option("The maximum number of jobs to list.", most=COUNTED, default=50)
-@click.option("--before-id", type=Number(1), metavar="ID", help="Only older jobs: the next page.")
+@click.option("--before-id", type=ID, metavar="ID", help="Only older jobs: the next page.")
 @click.option(
     "--search",
     type=Number(1, MOST_SEARCHED),
