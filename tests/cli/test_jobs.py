@@ -4,6 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cli.conftest import Answer, Run, Start, Until
@@ -345,6 +346,14 @@ def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, 
         "error: A worker has already claimed job 2",
         "error: Job 1 has already ended: failed.",
     ]
+
+
+def test_what_was_changed_before_an_error_is_printed(mixed: Engine, queue: Run) -> None:
+    with psycopg.connect(mixed.dsn) as other:
+        other.execute("SELECT FROM inturn.jobs WHERE id = 4 FOR UPDATE")
+        ended = queue("jobs", "delete", "--yes", "5", "4", PGOPTIONS="-c lock_timeout=50ms")
+    assert ended.returncode == 69
+    assert ended.stdout.split() == ["ID", "NOW", "5", "deleted"]
 
 
 def test_jobs_are_deleted_but_not_while_they_are_done(mixed: Engine, queue: Run) -> None:

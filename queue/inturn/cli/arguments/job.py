@@ -65,17 +65,20 @@ def confirm_jobs(
 def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
     """Change jobs one by one, even if some fail, and print each id with its new state.
 
-    If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
+    If all fail, the exit status is that of the failures. If some fail, it is PARTLY. What was
+    changed is also printed if another error, such as a lost connection, prevents the rest.
     """
     done: list[dict[str, str]] = []
     failed: list[InturnError] = []
-    for job_id in dict.fromkeys(job_ids):
-        try:
-            done.append({"id": str(job_id), "now": change(job_id)})
-        except (NotFound, Conflict) as error:
-            exit_status.print_error(complete(str(error)))
-            failed.append(error)
-    if done:
-        Output(form).records(done, COLUMNS, "")
+    try:
+        for job_id in dict.fromkeys(job_ids):
+            try:
+                done.append({"id": str(job_id), "now": change(job_id)})
+            except (NotFound, Conflict) as error:
+                exit_status.print_error(complete(str(error)))
+                failed.append(error)
+    finally:
+        if done:
+            Output(form).records(done, COLUMNS, "")
     if failed:
         raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.get_status, failed)))
