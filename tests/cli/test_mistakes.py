@@ -45,6 +45,17 @@ def test_a_bad_number_is_refused_before_anything_starts(words: list[str]) -> Non
     assert "integer" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["jobs", "list", "--lock", "\udcff"], ["jobs", "list", "--dsn", "\udcff"]],
+    ids=["of a filter", "of the database"],
+)
+def test_bytes_that_are_no_text_are_refused(words: list[str], queue: Run) -> None:
+    ended = queue(*words)
+    assert ended.returncode == 2
+    assert ended.stderr == r"error: '\udcff' is not text in UTF-8" + "\n"
+
+
 @pytest.mark.parametrize("year", ["0001", "9999"])
 def test_a_time_that_no_clock_shows_is_refused(year: str) -> None:
     ended = invoke("jobs", "delete", "--before", f"{year}-01-01T00:00:00+14:00")

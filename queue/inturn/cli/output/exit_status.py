@@ -87,6 +87,10 @@ def report_error(error: BaseException, settings: Settings) -> int:
         hint = NEW_ADDRESS if OLD_ADDRESS.search(str(error)) else ""
         print_error(complete(f"{error}{hint}", settings))
         return get_status(error)
+    if isinstance(error, UnicodeEncodeError):  # of an argument or a variable
+        bad = error.object[error.start : error.end]
+        print_error(f"{bad!r} is not text in {error.encoding.upper()}")
+        return USAGE
     hint = "" if verbose else " (-v shows the traceback)"
     print_error(f"unexpected {type(error).__name__}: {error}{hint}")
     return UNEXPECTED
