@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from inturn.cli.output import exit_status
-from tests.cli.calling import PATIENCE, run_process
-from tests.cli.conftest import Answer, Run, Start, Until
+from tests.cli.calling import PATIENCE, SCRIPT, run_process
+from tests.cli.conftest import Answer, Run, Start, StartScript, Until
 from tests.cli.engine import Engine
 
 pytestmark = pytest.mark.landing
@@ -62,6 +62,22 @@ def test_the_script_ends_with_each_status_and_so_does_a_call(
             ended.append(way(*WORDS[status], INTURN_DSN=engine.dsn))
     assert ended[0].returncode == status, ended[0]
     assert ended[0] == ended[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("jobs list >&-", 0),
+        ("jobs show 99 2>&-", exit_status.NOT_FOUND),
+        ("jobs cancel --all <&-", exit_status.USAGE),
+    ],
+)
+def test_a_stream_may_be_closed(
+    words: str, status: int, engine: Engine, start_script: StartScript
+) -> None:
+    engine.defer()
+    process = start_script(["bash", "-c", f"exec {SCRIPT} {words}"], INTURN_DSN=engine.dsn)
+    assert process.wait(PATIENCE) == status
 
 
 def test_the_script_asks_on_a_terminal_and_so_does_a_call(

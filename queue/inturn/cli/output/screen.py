@@ -33,7 +33,7 @@ class Screen:
     """Shows pages and reads keys."""
 
     def __init__(self) -> None:
-        self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+        self._keys = sys.stdin.fileno() if sys.stdin.isatty() else None
         self._output, self._encoding = sys.stdout.fileno(), sys.stdout.encoding
         self._modes: list[Any] | None = None
         self._lines: list[str] = []

@@ -11,6 +11,18 @@ def is_coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def open_closed() -> None:
+    """Replace standard streams that the caller has closed by ones that hold nothing.
+
+    Otherwise, a connection would get the number of one, and programs that we start would write
+    into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the lowest free number, until the process ends.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+
+
 def prepare() -> None:
     """Escape characters that the output cannot encode."""
     for stream in (sys.stdout, sys.stderr):
