@@ -21,7 +21,8 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT
 from tests.cells.test_app import AWAY, LOCKS
-from tests.cli.calling import Ended, invoke
+from tests.cli.calling import SCRIPT, Ended, clean, invoke
+from tests.cli.terminal import Terminal
 
 NIGHTS = """\
 from inturn import App
@@ -288,6 +289,21 @@ def test_what_does_not_answer_is_named(halted: Queue) -> None:
     assert up == {str(cell): float(cell != 6) for cell in range(COUNT)}
     assert "cell 6 (127.0.0.1:1/" in halted("lanes", "explain", LOCKS[6]).stderr
     assert "\ncell 6 (127.0.0.1:1/" in halted("cells", "check").stdout
+
+
+@pytest.mark.landing
+def test_a_list_is_watched_although_a_cell_does_not_answer(halted: Queue) -> None:
+    variables = clean({"INTURN_CELLS": str(halted.file), "TERM": "xterm-256color"})
+    words = ["limits", "list", "--watch=0.2"]
+    terminal = Terminal([SCRIPT, *words], (40, 120), env=variables)
+    try:
+        page = terminal.until(lambda page: "cell 6 did not answer" in page)
+        assert "There is no limit" in page
+        terminal.until_page(3)
+        terminal.press("q")
+        assert terminal.end() == 0
+    finally:
+        terminal.close()
 
 
 def test_the_doctor_finds_what_belongs_elsewhere(queue: Queue, dsns: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ def watch_option(command: F) -> F:
             once()
             return
         try:
-            _repeat(once, watch, is_table=form == "table")
+            _repeat(partial(_list_cells, once), watch, is_table=form == "table")
         except KeyboardInterrupt:  # the usual way to end it
             return
 
@@ -38,6 +39,12 @@ def watch_option(command: F) -> F:
         help=f"Refresh every SECONDS until Ctrl-C.  [default: {INTERVAL}]",
     )
     return add(watched)  # type: ignore[return-value]  # the same parameters plus one
+
+
+def _list_cells(once: Callable[[], object]) -> None:
+    """Print the list. If some cells do not answer, it says so, and has those of the others."""
+    with suppress(SystemExit):
+        once()
 
 
 def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> None:
