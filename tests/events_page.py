@@ -80,6 +80,7 @@ MEANINGS = {
     "worker.died": "A process of `--processes` ended and is replaced.",
     "worker.failed": "The worker ends with an error.",
     "worker.lost": "Others declared this worker dead and took over its jobs.",
+    "worker.not_started": "The system refuses a process of `--processes`, which is tried again.",
     "worker.retired": "A process of `--processes` reached `--max-jobs` or `--max-memory`.",
     "worker.silent": "A process of `--processes` hangs. It is killed and replaced.",
     "worker.started": "The worker has started.",

@@ -155,6 +155,21 @@ def test_a_replacement_that_cannot_start_does_not_end_the_sibling_that_serves(
     assert supervisor.wait(60) == 0
 
 
+def test_a_replacement_that_the_system_refuses_does_not_end_the_sibling_that_serves(
+    supervisor: "subprocess.Popen[str]", dsn: str, until: Until, log: Callable[[], str]
+) -> None:
+    process, files = psutil.Process(supervisor.pid), psutil.RLIMIT_NOFILE
+    before = process.rlimit(files)
+    process.rlimit(files, (3, before[1]))  # no further file for it
+    os.kill(workers(dsn)["ann-1"], signal.SIGKILL)
+    until(lambda: "worker.not_started: ann-1: [Errno 24]" in log())
+    process.rlimit(files, before)
+    until(lambda: log().count("worker.started: ann-1") == 2)
+    assert log().count("worker.started: ann-2") == 1
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
+
+
 def test_a_worker_that_never_served_does_not_end_the_sibling_that_serves(
     start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:

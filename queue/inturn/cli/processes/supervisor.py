@@ -22,7 +22,7 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from inturn.cli.output.exit_status import NOT_FOUND, SCHEMA, USAGE
+from inturn.cli.output.exit_status import NOT_FOUND, SCHEMA, UNEXPECTED, USAGE
 from inturn.cli.processes import supervised
 from inturn.errors import BadArgument
 from inturn.health.systemd import Notifier, find_notifier
@@ -164,7 +164,11 @@ class Supervisor:
         pause = SHORTEST_PAUSE
         while not self._stopping.is_set():
             began = time.monotonic()
-            status = await self._run_one(name)
+            try:
+                status = await self._run_one(name)
+            except OSError as error:  # such as too little memory for another process
+                logger.error("worker.not_started: %s: %s", name, error)
+                status = UNEXPECTED
             retired = name in self._retiring
             self._retiring.discard(name)
             if self._stopping.is_set() or (status == 0 and not retired):
