@@ -80,6 +80,12 @@ def test_a_stream_may_be_closed(
     assert process.wait(PATIENCE) == status
 
 
+def test_what_the_output_cannot_encode_is_escaped(script: Run, dsn: str) -> None:
+    words = ("migrate", "--plan", "--schema", "日")
+    ended = script(*words, INTURN_DSN=dsn, PYTHONIOENCODING="latin-1")
+    assert ended.stdout.startswith(r"schema \u65e5: revision none")
+
+
 def test_the_script_asks_on_a_terminal_and_so_does_a_call(
     engine: Engine, script: Run, answer: Answer, folder: Path
 ) -> None:

@@ -18,7 +18,7 @@ from types import FrameType
 import click
 
 from inturn.cli.output.exit_status import leave_threads_behind, report_error
-from inturn.cli.output.terminal import open_closed
+from inturn.cli.output.terminal import prepare
 from inturn.cli.processes.dev_server import use_dev_server
 from inturn.cli.settings import ENTRY, Settings, Terminated, app_option, verbose_option
 from inturn.cli.suggestions import did_you_mean
@@ -112,7 +112,7 @@ def main(
     `app` is used if the arguments name no app.
     `entry` holds the interpreter's arguments that run this command line in a new process.
     """
-    open_closed()
+    prepare()
     # A shell script that starts us with & sets SIGINT to ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_exit)

@@ -9,7 +9,7 @@ from inturn.cli.arguments.pause import explain_pause
 from inturn.cli.live.look import Look, Rates
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import STYLES, Output
-from inturn.cli.output.terminal import find_width, prepare
+from inturn.cli.output.terminal import find_width
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
@@ -27,7 +27,6 @@ def print_look(look: Look, rows: int | None) -> None:
 
     With `rows`, lanes get at least half of them, so that the worst is always visible.
     """
-    prepare()
     if look.mismatch is not None:
         problem, command = look.mismatch
         _say(f"{problem}: {complete(command)}", "red")

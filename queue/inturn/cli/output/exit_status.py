@@ -14,7 +14,7 @@ import click
 
 from inturn import errors
 from inturn.cli.output.next_command import complete
-from inturn.cli.output.terminal import is_coloured, prepare
+from inturn.cli.output.terminal import is_coloured
 from inturn.cli.settings import Settings
 from inturn.formatting import visible
 
@@ -117,7 +117,6 @@ def get_status(error: errors.InturnError) -> int:
 
 def print_error(message: str) -> None:
     """Print a message on standard error, prefixed with `error:`."""
-    prepare()
     coloured = is_coloured(sys.stderr)
     word = click.style("error:", fg="red", bold=True) if coloured else "error:"
     text = "\n".join(map(visible, message.split("\n")))

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import click
 
-from inturn.cli.output.terminal import find_width, prepare
+from inturn.cli.output.terminal import find_width
 from inturn.cli.output.watch import watch_option
 from inturn.cli.values import Number
 from inturn.formatting import iso, visible
@@ -86,7 +86,6 @@ def print_held(found: Sequence[CellOutput]) -> None:
     all_held = [(each.cell, result) for each in found for result in each.results]
     if all_held:
         _print_result(_join_results(all_held))
-    prepare()
     remarks = _gather((text, each.cell) for each in found for text in each.remarks)
     for text, cells in remarks.items():
         click.echo(f"{_name_cells(cells)}: {text}", err=True)
@@ -176,7 +175,6 @@ def _give(result: Result) -> None:
 
 
 def _print_result(result: Result) -> None:
-    prepare()
     records = result.records
     if result.form == "jsonl":
         for record in records:
@@ -233,7 +231,6 @@ def more(count: int, *, or_more: bool) -> None:
 
 def remark(text: str) -> None:
     """Print a note for people that is not part of the result."""
-    prepare()
     kept = held.get()
     if kept is not None:
         kept.remarks.append(text)

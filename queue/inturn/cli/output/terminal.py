@@ -11,22 +11,18 @@ def is_coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def open_closed() -> None:
-    """Replace standard streams that the caller has closed by ones that hold nothing.
+def prepare() -> None:
+    """Let the standard streams escape what they cannot encode, and replace those that are closed.
 
-    Otherwise, a connection would get the number of one, and programs that we start would write
-    into it.
+    Otherwise, a connection would get the number of a closed one, and programs that we start would
+    write into it.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             # It gets the lowest free number, until the process ends.
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
-
-
-def prepare() -> None:
-    """Escape characters that the output cannot encode."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        elif isinstance(stream, io.TextIOWrapper) and mode == "w":
             stream.reconfigure(errors="backslashreplace")
 
 
