@@ -73,9 +73,6 @@ def with_database(command: Callable[..., None]) -> Callable[..., None]:
             with closing(homes[cell].connect()) as connection:
                 command(Database(connection, homes[cell].schema), **arguments)
 
-        if len(homes) == 1:
-            run(0, given)
-            return
         from inturn.cli.over_cells import run_over_cells
 
         run_over_cells(command.__name__, len(homes), given, run)

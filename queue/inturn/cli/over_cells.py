@@ -28,6 +28,9 @@ Run = Callable[[int, Mapping[str, Any]], None]
 
 def run_over_cells(name: str, cells: int, given: Mapping[str, Any], run: Run) -> None:
     """Run a command in the cells that its arguments are about, by default all."""
+    if cells == 1:
+        run(0, given)
+        return
     chosen = share_call(given, cells)
     if len(chosen) == 1:
         ((cell, arguments),) = chosen.items()

@@ -47,9 +47,6 @@ def command(settings: Settings, plan: bool) -> None:
         prepare_history(address, home.schema)
         click.echo(f"schema {home.schema}: {done}")
 
-    if len(homes) == 1:
-        run(0, {})
-        return
     from inturn.cli.over_cells import run_over_cells
 
     run_over_cells("migrate", len(homes), {}, run)
