@@ -3,6 +3,7 @@
 import click
 
 from inturn.cli.output.printing import Output, output_options
+from inturn.cli.output.progress_bar import show_progress
 from inturn.cli.settings import (
     Settings,
     app_option,
@@ -26,17 +27,13 @@ def command(settings: Settings, /, quick: bool, form: str) -> None:
     Runs jobs that do nothing, with one worker, in a schema that it drops at the end. It takes about
     ten seconds. Your jobs are not touched, but they share the busy server.
     """
-    from rich.console import Console
-    from rich.progress import Progress
+    from inturn.cli.bench_trials import MEASUREMENTS, Measured, measure, scratch
 
-    from inturn.cli.bench_trials import MEASUREMENTS, measure, scratch
-
-    with (
-        scratch(find_connector(settings)) as app,
-        Progress(console=Console(stderr=True), transient=True) as bar,
-    ):
-        steps = measure(app, 0.1 if quick else 1)
-        found = list(bar.track(steps, total=MEASUREMENTS, description="measuring"))
+    found: list[Measured] = []
+    with scratch(find_connector(settings)) as app, show_progress(counts=True) as advance:
+        for measured in measure(app, 0.1 if quick else 1):
+            found.append(measured)
+            advance(len(found), MEASUREMENTS)
     columns = {
         "": lambda measured: measured.what,
         "VALUE": lambda measured: (
