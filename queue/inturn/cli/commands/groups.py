@@ -7,7 +7,7 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
-from inturn.formatting import visible
+from inturn.formatting import at_least, visible
 from inturn.operations.changes import groups
 
 LISTED = 100
@@ -60,17 +60,15 @@ def list_groups(database: Database, form: str) -> None:
 
     WAITING counts jobs that could start now, up to 1,000.
     """
+
+    def count(number: int | None) -> str:
+        return "" if number is None else at_least(number, number >= COUNTED)
+
     columns = {
         "GROUP": lambda group: group.name,
         "WEIGHT": lambda group: str(group.weight),
-        "WAITING": lambda group: _count(group.waiting),
-        "RUNNING": lambda group: _count(group.running),
+        "WAITING": lambda group: count(group.waiting),
+        "RUNNING": lambda group: count(group.running),
     }
     nothing = complete("No group has a weight or a job to run.")
     Output(form).records(database.run(groups.list_groups(LISTED)), columns, nothing)
-
-
-def _count(number: int | None) -> str:
-    if number is None:
-        return ""
-    return f"{number}+" if number >= COUNTED else str(number)
