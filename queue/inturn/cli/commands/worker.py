@@ -30,13 +30,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
 MIGRATE = "queue migrate"  # the advice of SchemaMismatch
-FLAGS = {  # options whose names differ from Python's
-    "queue": "--queues",
-    "fetch_job_polling_interval": "--poll",
-    "update_heartbeat_interval": "--heartbeat",
-    "stalled_worker_timeout": "--stalled-after",
-    "shutdown_graceful_timeout": "--grace",
-}
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -234,7 +227,7 @@ def command(
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
     except BadArgument as error:
-        raise BadArgument(_spell(error.argument, given), error.problem) from error
+        raise BadArgument(_spell(error.argument), error.problem) from error
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal or after the grace is a success
         raise SystemExit(128 + second)
@@ -295,10 +288,11 @@ def _choose_cell(app: App, served: Sequence[int] | None) -> App:
     return app if served is None else app.cell(served[0])
 
 
-def _spell(argument: str, given: Mapping[str, Any]) -> str:
+def _spell(argument: str) -> str:
     """Return the option for this argument, or the argument itself if it has no option."""
-    same = f"--{argument.replace('_', '-')}" if argument in given else argument
-    return FLAGS.get(argument, same)
+    name = "queues" if argument == "queue" else argument
+    flags = (flag for each in command.params if each.name == name for flag in each.opts)
+    return next((flag for flag in flags if flag.startswith("--")), argument)
 
 
 def _prepare(dsn: str | None) -> str | None:
