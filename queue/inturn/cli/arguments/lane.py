@@ -19,7 +19,7 @@ MOST = 100  # lanes to search for one with a similar name
 
 
 def _check(_context: click.Context, _parameter: click.Parameter, lock: str | None) -> str | None:
-    return None if lock is None else check_lock(lock)
+    return check_lock(lock)
 
 
 lock_argument = click.argument("lock", callback=_check, shell_complete=complete_lock)

@@ -72,17 +72,15 @@ def list_locks(store: str, prefix: str, form: str) -> None:
     from inturn.locks.listing import list_holders
 
     with _translate_errors():
-        holders = list(list_holders(store, prefix))
+        found = [_with_time(holder) for holder in list_holders(store, prefix)]
     columns = {
-        "NAME": lambda holder: holder.name,
-        "OWNER": lambda holder: holder.owner or "",
-        "FOR": lambda holder: "" if holder.age is None else _format_seconds(holder.age),
-        "TO LIVE": lambda holder: "" if holder.ttl is None else _format_seconds(holder.ttl),
-        "FENCE": lambda holder: "" if holder.fence is None else str(holder.fence),
+        "NAME": lambda holder: holder["name"],
+        "OWNER": lambda holder: holder["owner"] or "",
+        "FOR": lambda holder: _format_seconds(holder["age"]),
+        "TO LIVE": lambda holder: _format_seconds(holder["ttl"]),
+        "FENCE": lambda holder: "" if holder["fence"] is None else str(holder["fence"]),
     }
-    output = Output(form)
-    found = holders if output.for_people else [_with_time(holder) for holder in holders]
-    output.records(found, columns, "No lock is held in this store.")
+    Output(form).records(found, columns, "No lock is held in this store.")
 
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
@@ -226,8 +224,8 @@ def _pass_on_signals(process: subprocess.Popen[bytes]) -> None:
         signal.signal(number, lambda number, _: process.send_signal(number))
 
 
-def _format_seconds(seconds: float) -> str:
-    return span(timedelta(seconds=seconds))
+def _format_seconds(seconds: float | None) -> str:
+    return "" if seconds is None else span(timedelta(seconds=seconds))
 
 
 @contextmanager
