@@ -477,6 +477,15 @@ def test_once_prints_on_a_terminal_as_any_command(open_terminal: OpenTop) -> Non
     assert "\x1b[?1049h" not in terminal.drawn
 
 
+def test_a_queue_whose_jobs_all_wait_for_others_is_named_too_if_no_worker_serves_it(
+    engine: Engine, queue: Run
+) -> None:
+    engine.defer(lock="a")
+    engine.claim()
+    engine.defer(lock="a", queue="slow")
+    assert "no live worker serves queue slow" in queue("top", "--once").stdout
+
+
 # ---------------------------------------------------------------- --watch
 
 

@@ -11,7 +11,7 @@ from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import STYLES, Output
 from inturn.cli.output.terminal import find_width
 from inturn.doctor.troubled_lane import StuckLane
-from inturn.doctor.work import advise_deployment
+from inturn.doctor.work import advise_deployment, is_unserved
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
 from inturn.operations.changes.pauses import PausedQueue, PausedTask
 from inturn.operations.engine.workers import QueueStatus
@@ -152,7 +152,7 @@ def _print_queues(look: Look) -> None:
 def _find_unserved(look: Look) -> Iterator[str]:
     """Yield a line for each queue and task that no worker can run."""
     for queue in look.queues:
-        if queue.runnable and not queue.workers:
+        if is_unserved(queue):
             start = complete(f"queue worker --queues {option_value(queue.queue)}")
             yield f"no live worker serves queue {visible(queue.queue)}: {start}"
     for name, task in look.unknown_tasks:
