@@ -126,3 +126,12 @@ def test_a_pause_that_has_ended_at_once_is_said_to_have_ended(words: list[str], 
     ended = queue(*words, "pause", "mail", "--for", "0.000001s")
     assert ended.returncode == 4
     assert ended.stderr.endswith("mail has already ended.\n")
+
+
+def test_the_times_of_a_reason_are_exported_in_utc(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.query("SELECT pause_queue('mail', NULL, '2026-01-31 15:00:00+00', 'eve')")
+    job = engine.defer(lock="a", queue="mail")
+    found = json.loads(queue("lanes", "explain", "a", "--json").stdout)["reasons"]
+    assert "until 2026-01-31T15:00:00Z" in found[0]["detail"]
+    assert found == json.loads(queue("jobs", "explain", str(job), "--json").stdout)

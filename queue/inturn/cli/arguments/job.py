@@ -1,6 +1,8 @@
 """Job arguments of commands, and changes to several jobs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import click
 
@@ -13,8 +15,8 @@ from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
-from inturn.formatting import amount, requote, visible
-from inturn.model import StoredJob
+from inturn.formatting import amount, requote, visible, with_times
+from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs
 
 ID = Number()
@@ -38,10 +40,11 @@ def get_job(database: Database, job_id: int) -> StoredJob:
     return job
 
 
-def make_runnable(unblock: str | None) -> str | None:
-    """Return the command as it runs here, with unprintable characters escaped."""
-    quoted = requote(unblock)
-    return None if quoted is None else complete(quoted)
+def spell_reason(reason: Reason, now: datetime | None) -> Reason:
+    """Return the reason with its command as it runs here, and its times as `with_times` does."""
+    quoted = requote(reason.unblock)
+    unblock = None if quoted is None else complete(quoted)
+    return replace(reason, detail=with_times(reason.detail, now), unblock=unblock)
 
 
 def confirm_jobs(

@@ -1,7 +1,6 @@
 """`queue jobs`: find jobs, see why they wait, and change them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ from inturn.cli.arguments.job import (
     get_job,
     job_argument,
     job_not_found,
-    make_runnable,
+    spell_reason,
 )
 from inturn.cli.arguments.lane import list_changes
 from inturn.cli.bulk.jobs import (
@@ -34,7 +33,7 @@ from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, limit_option, output_options, remark
 from inturn.cli.values import PRIORITY, Number
-from inturn.formatting import last_line, name_locks, relative, visible, with_times
+from inturn.formatting import last_line, name_locks, relative, visible
 from inturn.model import Reason
 from inturn.operations.changes import bulk, jobs, lanes
 from inturn.operations.changes.bulk_effect import REASONS
@@ -151,20 +150,13 @@ def explain(database: Database, job_id: int, form: str) -> None:
     get_job(database, job_id)
     mismatch = database.run(maintenance.find_mismatch(database.schema))
     first = [] if mismatch is None else [Reason("schema mismatch", *mismatch)]
-    output = Output(form)
-    now = database.now() if output.for_people else None
-    reasons = [
-        replace(
-            each,
-            detail=with_times(each.detail, now),
-            unblock=make_runnable(each.unblock),
-        )
-        for each in dict.fromkeys([*first, *database.run(jobs.explain(job_id))])
-    ]
+    now = database.now() if form == "table" else None
+    found = dict.fromkeys([*first, *database.run(jobs.explain(job_id))])
+    reasons = [spell_reason(each, now) for each in found]
     lines = [
         advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
     ]
-    output.lines(reasons, lines)
+    Output(form).lines(reasons, lines)
 
 
 @command.command(

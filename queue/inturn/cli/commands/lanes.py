@@ -3,14 +3,13 @@
 The server records each change in `lane_audit`.
 """
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
-from inturn.cli.arguments.job import make_runnable
+from inturn.cli.arguments.job import spell_reason
 from inturn.cli.arguments.lane import (
     by_option,
     get_report,
@@ -138,8 +137,8 @@ def explain(database: Database, lock: str, form: str) -> None:
         # When the running job ends, the next one starts unless its queue is paused.
         behind = database.run(jobs.explain(report.next[0].id))
         found += [each for each in behind if each.reason == lane_picture.PAUSED]
-    reasons = [replace(each, unblock=make_runnable(each.unblock)) for each in found]
     now = database.now()
+    reasons = [spell_reason(each, now if form == "table" else None) for each in found]
     Output(form).record(
         {"lane": report, "reasons": reasons},
         *lane_picture.draw(report, reasons, now, complete),

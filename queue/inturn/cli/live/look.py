@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from inturn.cli.arguments.job import make_runnable
+from inturn.cli.arguments.job import spell_reason
 from inturn.cli.output.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.kept_connection import KeptConnection
 from inturn.doctor.reader import RunOperation
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
-from inturn.formatting import with_times
+from inturn.doctor.work import is_unserved
 from inturn.model import Limit, Reason
 from inturn.operations import Operation
 from inturn.operations.changes import limits
@@ -145,7 +145,7 @@ def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason
     """Return explain's reasons for jobs that wait for a limit."""
     reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
     return [
-        replace(each, detail=with_times(each.detail, now), unblock=make_runnable(each.unblock))
+        spell_reason(each, now)
         for found in reasons.values()
         for each in found
         if each.reason == "limited"
@@ -161,7 +161,7 @@ def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:
     return sorted(
         queues,
         key=lambda queue: (
-            bool(queue.workers) or not queue.runnable,
+            not is_unserved(queue),
             -sum(getattr(queue, column) for column in BUSY),
             queue.queue,
         ),

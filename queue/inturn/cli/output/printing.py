@@ -136,10 +136,6 @@ class Output:
 
     form: str
 
-    @property
-    def for_people(self) -> bool:
-        return self.form == "table"
-
     def records(
         self,
         records: Sequence[Any],
