@@ -56,6 +56,13 @@ def test_bytes_that_are_no_text_are_refused(words: list[str], queue: Run) -> Non
     assert ended.stderr == r"error: '\udcff' is not text in UTF-8" + "\n"
 
 
+@pytest.mark.parametrize("name", ["", "x" * 64, "a b"], ids=["empty", "long", "of two words"])
+def test_the_name_of_a_queue_is_checked(name: str, queue: Run) -> None:
+    ended = queue("queues", "pause", name)
+    assert ended.returncode == 2
+    assert ended.stderr == "error: queue: give 1 to 63 letters, digits, and _ . : -\n"
+
+
 @pytest.mark.parametrize("year", ["0001", "9999"])
 def test_a_time_that_no_clock_shows_is_refused(year: str) -> None:
     ended = invoke("jobs", "delete", "--before", f"{year}-01-01T00:00:00+14:00")

@@ -6,5 +6,6 @@ BEGIN
         ERRCODE = 'invalid_parameter_value',
         DETAIL = (
             SELECT quote_literal(left(min(queue), 63)) || ' is not a valid queue name'
-            FROM unnest(p_queues) AS queue WHERE has_invalid_queue(ARRAY[queue]));
+            FROM unnest(p_queues) AS queue
+            WHERE queue = '' OR octet_length(queue) > 63 OR has_invalid_queue(ARRAY[queue]));
 END $$;
