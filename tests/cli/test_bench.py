@@ -26,3 +26,9 @@ def test_a_database_that_is_away_is_one_line(run: Run) -> None:
     ended = run("bench", "--dsn", "postgresql://127.0.0.1:1/x")
     assert ended.returncode == 69
     assert ended.stderr.startswith("error: The database cannot be reached")
+
+
+def test_a_server_that_accepts_no_writes_is_exit_69(queue: Run) -> None:
+    ended = queue("bench", "--quick", PGOPTIONS="-c default_transaction_read_only=on")
+    assert ended.returncode == 69
+    assert "read-only transaction" in ended.stderr

@@ -13,6 +13,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn.app import App
 from inturn.database.connector import Connector
+from inturn.database.drive import translate_errors
 from inturn.schema.migrate import migrate
 from inturn.tasks.task import Task
 
@@ -32,7 +33,7 @@ class Measured:
 def scratch(connector: Connector) -> Iterator[App]:
     """Yield an app in a new schema, and drop the schema at the end."""
     own = connector.at(schema=f"inturn_bench_{token_hex(4)}")
-    with connector.connect("bench") as connection:
+    with translate_errors(), connector.connect("bench") as connection:
         try:
             migrate(own.dsn, schema=own.schema)
             yield App(connector=own)
