@@ -348,3 +348,9 @@ def test_the_supervisor_says_ready_once_all_its_workers_serve_and_speaks_for_all
     systemd.has_heard("")
     assert systemd.heard.count("STOPPING=1") == 1
     assert "READY=1" not in systemd.heard
+
+
+def test_an_address_that_cannot_exist_gives_no_answer(run: Run) -> None:
+    ended = run("health", "live", "--port", "1", "--host", "worker..internal")
+    assert ended.returncode == 10
+    assert ended.stdout.startswith("no answer: ")

@@ -20,7 +20,7 @@ def ask(host: str, port: int, path: str) -> Reply:
         connection.request("GET", path)
         response = connection.getresponse()
         return Reply(response.status == 200, _shorten(response.read()))
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, UnicodeError) as error:  # of the host's name
         return Reply(False, f"no answer: {str(error) or type(error).__name__}")
     finally:
         connection.close()
