@@ -348,6 +348,10 @@ def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, 
     ]
 
 
+def test_a_list_without_a_width_is_printed_in_full(mixed: Engine, queue: Run) -> None:
+    assert queue("jobs", "list", COLUMNS="0") == queue("jobs", "list")
+
+
 def test_what_was_changed_before_an_error_is_printed(mixed: Engine, queue: Run) -> None:
     with psycopg.connect(mixed.dsn) as other:
         other.execute("SELECT FROM inturn.jobs WHERE id = 4 FOR UPDATE")

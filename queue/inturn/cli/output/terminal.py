@@ -32,4 +32,4 @@ def find_width() -> int | None:
         return None
     from rich.console import Console
 
-    return Console().width
+    return Console().width or None  # COLUMNS may be 0
