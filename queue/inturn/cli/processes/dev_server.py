@@ -1,5 +1,6 @@
 """The server of `queue dev` in this folder, for other commands to find."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -29,12 +30,13 @@ class DevAddress(NamedTuple):
 
 def find_dev_server() -> DevServer | None:
     """Return the server of a `queue dev` running in this folder."""
-    try:
-        noted = json.loads(FILE.read_text(encoding="utf-8"))
-        server = DevServer(str(noted["dsn"]), int(noted["pid"]))
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return server if _is_alive(server.pid) else None
+    with suppress(OSError, ValueError, TypeError, KeyError), FILE.open(encoding="utf-8") as file:
+        noted = json.load(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return DevServer(str(noted["dsn"]), int(noted["pid"]))
+    return None
 
 
 def use_dev_server() -> None:
@@ -66,19 +68,16 @@ def keep_address(address: DevAddress) -> None:
 
 @contextmanager
 def announce(dsn: str) -> Iterator[None]:
-    """Let other commands find this server until the end of the block."""
-    FILE.write_text(json.dumps(DevServer(dsn, os.getpid())._asdict()), encoding="utf-8")
-    try:
-        yield
-    finally:
-        FILE.unlink(missing_ok=True)
+    """Let other commands find this server until the end of the block.
 
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return pid > 0
+    The file is locked until then, however the process ends. Its number could be that of another
+    process by now, and in a container it is the same at each start.
+    """
+    with FILE.open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump(DevServer(dsn, os.getpid())._asdict(), file)
+        file.flush()
+        try:
+            yield
+        finally:
+            FILE.unlink(missing_ok=True)
