@@ -115,6 +115,17 @@ def test_a_server_that_was_killed_is_not_found_by_the_number_of_another_process(
     assert run("--version").stdout.splitlines() == [f"inturn {version('inturn')}"]
 
 
+def test_the_worker_logs_in_the_format_of_the_command(
+    start: Start, folder: Path, until: Until
+) -> None:
+    dev = start("dev", "tasks:app", "--no-web", "--log-format", "json")
+    until(lambda: "worker.started" in log_of(folder))
+    dev.send_signal(signal.SIGTERM)
+    assert dev.wait(60) == 0
+    events = [json.loads(line)["event"] for line in log_of(folder).splitlines()]
+    assert events[-1] == "dev.stopped"
+
+
 def test_it_ends_although_its_signal_came_to_the_garbage_collector(
     start_script: StartScript, folder: Path
 ) -> None:

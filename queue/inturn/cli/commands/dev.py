@@ -3,6 +3,7 @@
 import logging
 import shlex
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,6 +82,9 @@ def command(
             "Run: pip install 'inturn[dev]'"
         )
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
+    options = ["--log-format", log_format]  # the worker writes into the same log
+    options += [] if log_level is None else ["--log-level", log_level]
+    options += ["-v"] if settings.verbose else []
     asked = Event()
 
     def stop(*_: object) -> None:
@@ -90,7 +94,7 @@ def command(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)  # all mean: shut down cleanly
     with suppress(KeyboardInterrupt):
-        _serve(path, port, asked, has_web=has_web, web_port=web_port, verbose=settings.verbose)
+        _serve(path, port, asked, options, has_web=has_web, web_port=web_port)
     logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
@@ -98,10 +102,10 @@ def _serve(
     path: str | None,
     port: int | None,
     asked: Event,
+    options: Sequence[str],
     *,
     has_web: bool,
     web_port: int | None,
-    verbose: bool,
 ) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate, prepare_history
@@ -139,7 +143,7 @@ def _serve(
         from inturn.cli.processes.dev_worker import follow
 
         if not asked.is_set():
-            follow(path, server.dsn(), verbose=verbose)
+            follow(path, server.dsn(), options)
 
 
 def _serve_dashboard(dsn: str, port: int | None, beside: ExitStack) -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,10 +17,10 @@ GRACE = "5"  # seconds: do not wait for a long job after you save a file
 CHECK_INTERVAL = 300  # milliseconds between checks of the process
 
 
-def follow(path: str, dsn: str, *, verbose: bool) -> None:
+def follow(path: str, dsn: str, options: Sequence[str]) -> None:
     """Run the worker, and restart it after each change, until KeyboardInterrupt."""
     here = Path.cwd()
-    worker = DevWorkerProcess(path, dsn, verbose=verbose)
+    worker = DevWorkerProcess(path, dsn, options)
     try:
         worker.start()
         only = PythonFilter(ignore_paths=[here / ".inturn"])
@@ -39,10 +40,9 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
 
 
 class DevWorkerProcess:
-    def __init__(self, path: str, dsn: str, *, verbose: bool) -> None:
+    def __init__(self, path: str, dsn: str, options: Sequence[str]) -> None:
         self._command = [sys.executable, *ENTRY, "-a", path, "worker", "--dsn", dsn]
-        self._command += ["--grace", GRACE]
-        self._command += ["-v"] if verbose else []
+        self._command += ["--grace", GRACE, *options]
         self._environment = {**os.environ, "INTURN_DSN": dsn}
         self._process: subprocess.Popen[bytes] | None = None
 
