@@ -188,9 +188,21 @@ def test_lists_have_the_same_filters(failed: Engine, queue: Run) -> None:
     assert json.loads(counted.stdout) == {"count": 5, "or_more": False}
 
 
+def test_a_bulk_that_an_error_ends_says_how_to_go_on(engine: Engine, queue: Run) -> None:
+    fail(engine, "a")
+    with psycopg.connect(engine.dsn) as user:
+        user.execute("LOCK TABLE inturn.finished_jobs IN SHARE MODE")
+        ended = queue("jobs", "retry", "--all", "--yes", PGOPTIONS="-c lock_timeout=50ms")
+    assert ended.returncode == 69
+    assert "0 jobs of 1 job done. To do the rest: queue jobs retry" in ended.stderr
+
+
 @pytest.mark.landing
-def test_an_interrupted_bulk_says_how_to_go_on(engine: Engine, dsn: str, folder: Path) -> None:
-    """An open transaction stops the step that Ctrl-C then ends."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_bulk_says_how_to_go_on(
+    number: signal.Signals, engine: Engine, dsn: str, folder: Path
+) -> None:
+    """An open transaction stops the step that a signal then ends."""
     for lock in ("a", "b"):
         fail(engine, lock)
     words = ["jobs", "retry", "--task", "mail.send", "--yes", "--dsn", dsn]
@@ -205,9 +217,9 @@ def test_an_interrupted_bulk_says_how_to_go_on(engine: Engine, dsn: str, folder:
             "%change_jobs%",
         ) == [(0,)]:
             assert bulk.poll() is None
-        bulk.send_signal(signal.SIGINT)
+        bulk.send_signal(number)
         _, told = bulk.communicate(timeout=30)
-    assert bulk.returncode == 130
+    assert bulk.returncode == 128 + number
     assert "Interrupted: 0 jobs of 2 jobs done. To do the rest: queue jobs retry" in told
     command = re.search(r"To do the rest: queue (.*)$", told, re.M)
     assert command

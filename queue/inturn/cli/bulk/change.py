@@ -71,7 +71,7 @@ def run_bulk(
 
 
 def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
-    """Run the bulk with a progress bar. After Ctrl-C, report how much is done."""
+    """Run the bulk with a progress bar. If something ends it early, report how much is done."""
     latest = Bulk()
     total = None if plan.preview.more else plan.preview.count
     try:
@@ -83,7 +83,7 @@ def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> 
                 advance(done.looked_at, total)
 
             return change(watch)
-    except KeyboardInterrupt:
+    except BaseException:  # such as Ctrl-C, SIGTERM, or a lost connection
         changed = amount(latest.changed + latest.asked, plan.noun)
         remark(f"Interrupted: {changed} of {plan.count} done. To do the rest: {again}")
         raise
