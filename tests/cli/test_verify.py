@@ -1,6 +1,8 @@
 """`queue verify` and `app.verify`: what they say about what was found, and how they end."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -143,6 +145,26 @@ def test_an_interrupted_reading_is_continued(
         rest = drive.run(judge, connection, "inturn")
     found = {each.job_id for half in (place.found, rest) for each in half.broken}
     assert found == {second.id for _, second in planted}
+
+
+def test_an_interrupted_command_names_the_one_that_continues(
+    history: History, queue: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def stop(*, counts: bool) -> Iterator[Callable[[int, int], None]]:
+        def advance(done: int, total: int) -> None:
+            if done >= 100:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(verify, "SIZE", 50)
+    monkeypatch.setattr("inturn.cli.commands.verify.show_progress", stop)
+    write(history, engine.dsn)
+    ended = queue("verify", "--longest-call", "9s", "--since", "36500d")
+    assert ended.returncode == 130
+    again = "queue verify --since 36500d --longest-transaction 1m --longest-call 9s --after "
+    assert f"Interrupted. To continue: {again}" in ended.stderr
 
 
 def test_the_command_continues(history: History, queue: Run, engine: Engine) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inturn.cli.bulk.change import words
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.output.progress_bar import show_progress
 from inturn.cli.values import Number, duration
-from inturn.formatting import amount, visible
+from inturn.formatting import amount, exact, visible
 
 if TYPE_CHECKING:
     from inturn.operations.reading.verify import Deviation, Place, Verification
@@ -93,12 +94,18 @@ def command(
                 since, lock, call=call, transaction=transaction, after=after, watch=watch
             )
             found = database.run(judge)
-    except KeyboardInterrupt:
+    except BaseException:  # such as Ctrl-C, SIGTERM, or a lost connection
         if latest is not None:
             Output(form).record(latest.found, *_describe(latest.found))
-            remark(
-                complete(f"Interrupted. To continue: queue verify --after {latest.resume_after}")
-            )
+            options = [
+                ("--since", since and exact(since)),
+                ("--lock", lock),
+                ("--longest-transaction", exact(transaction)),
+                ("--longest-call", exact(call)),
+                ("--after", latest.resume_after),
+            ]
+            again = complete(" ".join(words("queue verify", options)))
+            remark(f"Interrupted. To continue: {again}")
         raise
     Output(form).record(found, *_describe(found))
     if not found.is_kept:
