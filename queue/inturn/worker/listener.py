@@ -13,6 +13,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from inturn.database.connector import Connector
+from inturn.database.drive import translate_errors
 from inturn.errors import DatabaseUnavailable
 from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 
@@ -49,7 +50,8 @@ class Listener:
         """Listen forever. Reconnect when the connection is lost."""
         while True:
             try:
-                await self._listen()
+                with translate_errors():
+                    await self._listen()
             except Exception as error:  # whatever it is, the worker keeps polling
                 pause = self._pauses.next()
                 self._failures.note(error, pause)
