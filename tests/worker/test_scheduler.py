@@ -300,6 +300,23 @@ async def test_one_that_the_database_refuses_does_not_keep_the_others(
     assert "schedule.failed: refused at" in caplog.text
 
 
+async def test_one_that_cannot_replace_the_waiting_job_does_not_keep_the_others(
+    app: App, seen: list[str], until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.periodic(cron="* * * * * *", queueing_lock="k", on_conflict="replace")
+    @app.task(name="unlike", queue="elsewhere")
+    def unlike(timestamp: int) -> None: ...
+
+    minutely(app, seen, cron="* * * * * *")
+    unlike.configure(queueing_lock="k", limit="other").defer(timestamp=0)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(lambda: app.run_worker_async(wait=True, queues=["default"]))
+        await until(lambda: seen or "schedule.lost" in caplog.text)
+        workers.cancel_scope.cancel()
+    assert seen
+    assert "schedule.failed: unlike at" in caplog.text
+
+
 async def test_one_whose_queueing_lock_a_user_holds_does_not_keep_the_others(
     app: App, dsn: str, seen: list[str], until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:

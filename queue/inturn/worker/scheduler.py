@@ -14,7 +14,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable
 
 from inturn.database.connector import Connector
-from inturn.errors import ConnectorException, DatabaseUnavailable
+from inturn.errors import BadArgument, ConnectorException, DatabaseUnavailable
 from inturn.operations.engine import enqueue, schedules
 from inturn.operations.engine.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
@@ -85,7 +85,7 @@ class Scheduler(ThreadBeside):
             # An open transaction has locked the row, or a job under the queueing lock.
             logger.warning("schedule.busy: %s at %s; trying again", schedule, due[0].isoformat())
             return now + BUSY_PAUSE
-        except ConnectorException as error:  # of this schedule only; the others continue
+        except (ConnectorException, BadArgument) as error:  # of this schedule; the others continue
             logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
             return schedule.cron.next(now)
         return now  # deferring took time, so more may be due
