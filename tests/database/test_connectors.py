@@ -82,6 +82,39 @@ def test_a_pool_of_the_callers_is_used_and_left_open(dsn: str, query: Query) -> 
     assert query("SELECT count(*) FROM jobs") == [(2,)]
 
 
+def test_the_last_of_several_closes_in_an_event_loop_closes_the_pool(
+    dsn: str, query: Query
+) -> None:
+    app = App(dsn)
+
+    async def nest() -> None:
+        async with app.open_async():
+            async with app.open_async():
+                await app.configure_task("t").defer_async()
+            await app.configure_task("t").defer_async()
+        with pytest.raises(AppNotOpen):
+            await app.configure_task("t").defer_async()
+
+    anyio.run(nest)
+    assert query("SELECT count(*) FROM jobs") == [(2,)]
+
+
+def test_a_task_that_opens_and_closes_its_app_leaves_the_worker_open(app: App) -> None:
+    @app.task
+    async def open_and_close() -> None:
+        async with app.open_async():
+            await app.check_connection_async()
+
+    @app.task
+    async def rely_on_the_worker() -> None:
+        await app.check_connection_async()
+
+    open_and_close.defer()
+    job = rely_on_the_worker.defer()
+    app.run_worker()
+    assert app.job_manager.get_job_status(job) == "succeeded"
+
+
 def test_a_connector_is_replaced_for_a_while(dsn: str, empty_dsn: str, query: Query) -> None:
     app = App(empty_dsn)
 

@@ -81,6 +81,7 @@ class PsycopgConnector(Connector):
     _pool: Pool | None = None
     _async_pool: AsyncPool | None = None
     _opens_async_later = False  # the first call opens the async pool
+    _async_opens = 0  # how many of the `open` calls were in an event loop
 
     def __init__(
         self,
@@ -259,6 +260,7 @@ class PsycopgConnector(Connector):
             elif self._async_pool is None:
                 self._async_pool, new = new, None
             self._opens += 1
+            self._async_opens += 1
         if new is not None:  # another task was faster
             await new.close()
 
@@ -268,12 +270,16 @@ class PsycopgConnector(Connector):
         with self._opening:
             self._opens_async_later = True
             self._opens += 1
+            self._async_opens += 1
 
     async def close_async(self) -> None:
-        """Close the pool of `open_async`, and do what `close` does."""
+        """Undo one `open_async`, and do what `close` does. The last of these closes the pool."""
+        pool = None
         with self._opening:
-            self._opens_async_later = False
-            pool, self._async_pool = self._async_pool, None
+            self._async_opens = max(0, self._async_opens - 1)
+            if not self._async_opens:
+                self._opens_async_later = False
+                pool, self._async_pool = self._async_pool, None
             is_ours = pool is not None and not self._was_lent(pool)
         if pool is not None and is_ours:
             await pool.close()
