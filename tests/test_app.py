@@ -25,6 +25,7 @@ def test_an_app_refuses_a_connector_in_place_of_a_dsn() -> None:
     [
         ("nonsense", "is not the path of an app. Write package.module:app"),
         ("no_such_module:app", "The module 'no_such_module'"),
+        (".tasks:app", "is not the path of an app. Write package.module:app"),
         ("sys:path", "is a list, not an inturn.App"),
         ("sys:nothing", "has no .nothing."),
     ],
@@ -37,8 +38,9 @@ def test_a_wrong_path_of_an_app_is_explained(path: str, message: str) -> None:
 def test_a_missing_import_inside_the_users_module_is_shown_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_module.py").write_text("import a_library_that_is_not_there\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_there"):
-        App.from_path("broken_module:app")
-    sys.modules.pop("broken_module", None)
+    for name in ("broken_module", "a_library_that_is_not_there_jobs"):
+        (tmp_path / f"{name}.py").write_text("import a_library_that_is_not_there\n")
+        with pytest.raises(ModuleNotFoundError, match=r"^No module named .a_library_that_is"):
+            App.from_path(f"{name}:app")
+        sys.modules.pop(name, None)

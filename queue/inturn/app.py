@@ -172,14 +172,14 @@ class App(Blueprint):
         app = App.from_path("shop.tasks:app")
         """
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
-        if not module_name or not attribute:
+        if not module_name or not attribute or module_name.startswith("."):
             raise LoadFromPathError(
                 f"{dotted_path!r} is not the path of an app. Write package.module:app."
             )
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
-            if error.name is None or not module_name.startswith(error.name):
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise  # your module exists, but one of its own imports failed
             raise LoadFromPathError(
                 f"The module {error.name!r} of {dotted_path!r} was not found. Run the command in "
