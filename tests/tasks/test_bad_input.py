@@ -2,6 +2,7 @@
 
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -233,6 +234,9 @@ def test_a_function_whose_arguments_have_no_names_cannot_be_a_task() -> None:
         app.task(pass_context=True)(lambda: None)  # type: ignore[arg-type, misc]
     with pytest.raises(TaskDefinitionError, match="'twin' has its own name as an alias"):
         app.task(name="twin", aliases=["twin"])(order)
+    for nameless in ("twin", partial(order, 1)):
+        with pytest.raises(TaskDefinitionError, match=r"is not a function with a name.*name="):
+            app.task(nameless)  # type: ignore[arg-type]
 
 
 def test_the_arguments_are_those_of_the_moment_of_the_call(app: App, dsn: str) -> None:

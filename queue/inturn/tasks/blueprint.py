@@ -214,6 +214,10 @@ class Blueprint(Periodics):
         task_middleware: Sequence[TaskMiddleware] | None,
         **task_options: Any,
     ) -> Task[..., Any]:
+        if not (name or hasattr(func, "__name__")):
+            raise TaskDefinitionError(
+                f"{func!r} is not a function with a name. Write @app.task(name=…) above a function"
+            )
         own_name = arguments.check_task_name(name or default_name(func))
         if own_name in aliases:
             raise TaskAlreadyRegistered(
