@@ -183,8 +183,14 @@ def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, not
         with pytest.raises(TaskDefinitionError, match=f"{where}: 7 is not callable"):
             app.run_worker(**{where: [7]})  # type: ignore[arg-type]
     with pytest.raises(TaskDefinitionError, match="task_middleware of task t: 7 is not callable"):
-        app.task(name="t", task_middleware=[7])(task)  # type: ignore[list-item]
+        app.task(name="t", task_middleware=iter([7]))(task)  # type: ignore[call-overload]
     assert not [name for name in app.tasks if not name.startswith("builtin:")]
+
+
+def test_the_middleware_of_a_task_may_be_an_iterator(app: App, notes: Notes) -> None:
+    layer = notes.sync("a")
+    task = app.task(name="t", task_middleware=iter([layer]))(lambda: None)  # type: ignore[call-overload]
+    assert task.task_middleware == (layer,)
 
 
 async def test_partials_and_objects_are_of_the_kind_of_what_they_call(

@@ -68,14 +68,15 @@ def check_task_middleware(
     task: str, layers: Sequence[TaskMiddleware] | None, *, is_async_task: bool
 ) -> tuple[TaskMiddleware, ...]:
     """Return a task's middleware as a tuple. Raise if any cannot run around this task."""
-    for layer in layers or ():
+    layers = tuple(layers or ())
+    for layer in layers:
         _check_callable(f"task_middleware of task {task}", layer)
         if is_async(layer) is not is_async_task:
             kind = "async def" if is_async_task else "def"
             raise MiddlewareKindMismatch(
                 f"{_name(layer)} cannot wrap task {task}, which is `{kind}`. Make it `{kind}` too."
             )
-    return tuple(layers or ())
+    return layers
 
 
 def check_worker_middleware(

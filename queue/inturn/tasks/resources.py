@@ -68,6 +68,7 @@ def declare_resources(
         raise BadArgument(
             "resources", f"{wanted!r} is not a list. Pass a list of addresses or functions"
         )
+    wanted = tuple(wanted)
     if not wanted:
         return None
     for one in wanted:
@@ -78,7 +79,7 @@ def declare_resources(
         if p.default is not Parameter.empty
     }
     return Resources(
-        tuple(wanted),
+        wanted,
         choice,
         SECONDS.get(choice, 0.0) if busy_seconds is None else busy_seconds,
         defaults,
