@@ -716,10 +716,29 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
     assert "worker.stopped" in caplog.text
 
 
+async def test_queues_and_middleware_may_be_iterators() -> None:
+    async def layer(call_next: Any, context: Any, worker: Any) -> Any: ...
+
+    found = options(
+        {
+            "queues": iter(["a", "b", "a"]),
+            "task_middleware": iter([layer]),
+            "worker_middleware": iter([layer]),
+        }
+    )
+    assert found.queues == ["a", "b"]
+    assert found.task_middleware == found.worker_middleware == (layer,)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"concurrency": 0}, "concurrency: 0: a worker runs at least 1"),
+        ({"concurrency": "4"}, "concurrency: '4': a worker runs at least 1"),
+        ({"concurrency": 2.5}, "concurrency: 2.5: a worker runs at least 1"),
+        ({"max_jobs": "5"}, "max_jobs: '5': give at least 1"),
+        ({"abort_job_polling_interval": "5"}, "abort_job_polling_interval: '5' seconds: must be"),
+        ({"stalled_worker_timeout": "30"}, "stalled_worker_timeout: '30' seconds: must be at"),
         ({"queues": "letters"}, "queues: 'letters': give a list of names"),
         ({"queues": []}, r"queues: \[\]: give a list"),
         ({"queues": ["a,b"]}, "queue: 'a,b' is not a valid queue name"),

@@ -11,7 +11,7 @@ from inturn.arguments import check_queue
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import DeleteJobCondition, Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
-from inturn.whole_numbers import is_whole
+from inturn.whole_numbers import HIGHEST_ID, is_whole
 
 MOST_DAYS = 366 * 1000
 DEFAULT_HISTORY = timedelta(days=7)  # compared by identity: an explicit week is a different object
@@ -128,14 +128,14 @@ class Options:
         if not self.name:
             object.__setattr__(self, "name", f"{socket.gethostname()}:{os.getpid()}")
         if self.queues is not None:
-            if isinstance(self.queues, str) or not self.queues:
+            names = () if isinstance(self.queues, str) else self.queues
+            # A claim would lock the first jobs of a queue once for each time it is named.
+            queues = list(dict.fromkeys(map(check_queue, names)))
+            if not queues:
                 raise BadArgument(
                     "queues", f"{self.queues!r}: give a list of names, or None for all"
                 )
-            for queue in self.queues:
-                check_queue(queue)
-            # A claim would lock the first jobs of a queue once for each time it is named.
-            object.__setattr__(self, "queues", list(dict.fromkeys(self.queues)))
+            object.__setattr__(self, "queues", queues)
         if self.delete_jobs not in FORGET:
             raise BadArgument(
                 "delete_jobs", f"{self.delete_jobs!r} is not one of {', '.join(map(repr, FORGET))}"
@@ -147,6 +147,8 @@ class Options:
             )
         self._check_counts()
         self._check_intervals()
+        for middleware in ("task_middleware", "worker_middleware"):
+            object.__setattr__(self, middleware, tuple(getattr(self, middleware) or ()))
         check_worker_middleware(self.task_middleware, self.worker_middleware)
 
     def _check_counts(self) -> None:
@@ -156,14 +158,14 @@ class Options:
                 "max_lost_attempts",
                 f"{self.max_lost_attempts!r}: give 1 to 9, or None for no limit",
             )
-        if self.concurrency < 1:
+        if not is_whole(self.concurrency, 1, HIGHEST_ID):
             raise BadArgument(
-                "concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time"
+                "concurrency", f"{self.concurrency!r}: a worker runs at least 1 job at a time"
             )
         for name in ("max_jobs", "max_memory"):
             most = getattr(self, name)
-            if most is not None and most < 1:
-                raise BadArgument(name, f"{most}: give at least 1, or None for no limit")
+            if most is not None and not _is_at_least(most, 1):
+                raise BadArgument(name, f"{most!r}: give at least 1, or None for no limit")
 
     def _check_intervals(self) -> None:
         for name in (
@@ -171,12 +173,13 @@ class Options:
             "abort_job_polling_interval",
             "update_heartbeat_interval",
         ):
-            if getattr(self, name) <= 0:
-                raise BadArgument(name, f"{getattr(self, name)} seconds: must be greater than 0")
-        if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:
+            seconds = getattr(self, name)
+            if not _is_at_least(seconds, 0) or not seconds:
+                raise BadArgument(name, f"{seconds!r} seconds: must be greater than 0")
+        if not _is_at_least(self.stalled_worker_timeout, 3 * self.update_heartbeat_interval):
             raise BadArgument(
                 "stalled_worker_timeout",
-                f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
+                f"{self.stalled_worker_timeout!r} seconds: must be at least three heartbeats "
                 f"({self.update_heartbeat_interval} seconds each), or busy workers are declared "
                 "dead",
             )
@@ -203,6 +206,11 @@ class Options:
     def has_default_history(self) -> bool:
         """Return True if `keep_history` was not given."""
         return self.keep_history is DEFAULT_HISTORY
+
+
+def _is_at_least(number: object, least: float) -> bool:
+    """Return True for a number in this range, but not for NaN."""
+    return isinstance(number, int | float) and number >= least
 
 
 def _is_span(keep: object) -> bool:
