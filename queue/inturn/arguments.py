@@ -144,7 +144,8 @@ def encode(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:
 def encode_with(dumps: JsonDumps, kwargs: Mapping[str, Any]) -> str:
     """Return the arguments as JSON text, written by the connector's `json_dumps`."""
     text = dumps(kwargs)
-    stored = decode(text.decode() if isinstance(text, bytes) else text)
+    # What is not UTF-8 becomes half of a surrogate pair, which the checks below refuse.
+    stored = decode(text.decode(errors="surrogateescape") if isinstance(text, bytes) else str(text))
     if isinstance(stored, Unreadable):
         raise BadArgument("json_dumps", f"returned something other than arguments: {stored.reason}")
     return _encode_checked(stored)

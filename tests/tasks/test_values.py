@@ -331,6 +331,8 @@ def test_the_connectors_json_functions_are_used_in_tests_and_blueprints(
 
 def test_what_json_dumps_returns_must_be_arguments(app_dsn: str) -> None:
     for text, reason in {
+        None: "Python cannot read",
+        b'{"a": "\xff"}': "half of a surrogate pair",
         "[1]": "not a JSON object",
         "{": "Python cannot read",
         '{"a": NaN}': "JSON has no nan",
