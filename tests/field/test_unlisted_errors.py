@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from inturn import App, JobContext
 from inturn.health.checks import READY
 from inturn.health.probe import ask
+from inturn.testing import Databases
 from inturn.worker import listener
 from inturn.worker.reporting import MOST_REFUSED
 from tests.chaos.server import free_port
@@ -83,6 +84,29 @@ async def test_a_job_whose_end_is_refused_holds_up_no_other(
         group.cancel_scope.cancel()
     assert sorted(ran) == names
     assert caplog.text.count("job.end_refused") == 1
+
+
+async def test_an_error_in_letters_that_the_database_lacks_ends_its_job(
+    databases: Databases,
+) -> None:
+    with psycopg.connect(databases.server_dsn, autocommit=True) as admin:
+        admin.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+        app = App(make_conninfo(databases.server_dsn, dbname="latin"))
+        app.schema_manager.apply_schema()
+
+        @app.task
+        async def pay() -> None:
+            raise ValueError("it costs 5 €")
+
+        with app.open(), anyio.fail_after(LIMIT):
+            job_id = pay.defer()
+            await app.run_worker_async(
+                wait=False, install_signal_handlers=False, shutdown_graceful_timeout=0
+            )
+            [job] = app.job_manager.list_jobs(id=job_id)
+        admin.execute("DROP DATABASE latin")
+    assert job.status == "failed"
+    assert job.errors[-1]["error"].endswith(r"ValueError: it costs 5 \u20ac")
 
 
 async def test_a_worker_claims_no_more_if_all_ends_are_refused(

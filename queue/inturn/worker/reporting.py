@@ -183,7 +183,10 @@ def _is_about_values(error: InturnError) -> bool:
 
 def _fail(outcome: Outcome, refusal: InturnError) -> Ended:
     reason = f"the database refused to store its end: {refusal}\n{outcome.error or ''}"
-    return Ended(outcome.job, Status.FAILED, storable(reason))
+    # In ASCII, which every encoding of a database has: the letters may be what it refuses.
+    return Ended(
+        outcome.job, Status.FAILED, storable(reason.encode("ascii", "backslashreplace").decode())
+    )
 
 
 def _end(again: Again) -> Ended:
