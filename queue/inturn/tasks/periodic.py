@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from inturn.arguments import check_text
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.schedules.misfires import CatchUpName, MisfirePolicy, Span
 from inturn.tasks.task import Schedule, Task
@@ -127,16 +128,9 @@ def _check_task(task: AnyTask) -> AnyTask:
 
 
 def _check_id(periodic_id: object) -> str:
-    try:
-        fits = (
-            isinstance(periodic_id, str)
-            and "\0" not in periodic_id
-            and len(periodic_id.encode()) <= MAX_ID_BYTES
-        )
-    except UnicodeEncodeError:
-        fits = False
-    if not fits:
+    if not isinstance(periodic_id, str) or len(periodic_id.encode(errors="replace")) > MAX_ID_BYTES:
         raise BadArgument(
             "periodic_id", f"{ascii(periodic_id)[:80]}: use text of at most {MAX_ID_BYTES} bytes"
         )
-    return str(periodic_id)
+    check_text("periodic_id", periodic_id)
+    return periodic_id
