@@ -241,12 +241,7 @@ def _note_error(span: Span, error: BaseException | None) -> None:
 
 
 def _name_type(error: BaseException) -> str:
-    kind = type(error)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    return f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
 
 
 def _name_target(name: str) -> str:
