@@ -79,14 +79,11 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
     state, reason = error.sqlstate or "", first_line(error)
     if state.startswith(BUSY):
         return DatabaseBusy(f"The database is busy: {reason}")
-    if state.startswith(WORN_OUT) or error.diag.source_function in PLAN_CHANGED:
-        return DatabaseUnavailable(
-            f"The database cannot do this now: {reason}", outcome_unknown=False
-        )
-    if state.startswith(WANTING):
+    is_worn_out = state.startswith(WORN_OUT) or error.diag.source_function in PLAN_CHANGED
+    if is_worn_out or state.startswith(WANTING):
         return DatabaseUnavailable(
             f"The database cannot do this now: {reason}",
-            connection_lost=False,
+            connection_lost=is_worn_out,
             outcome_unknown=False,
         )
     if connecting:
