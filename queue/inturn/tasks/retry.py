@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -14,15 +14,6 @@ from inturn.model import Job
 LONGEST = timedelta(days=365)
 # The waits of `retry=5`: about 2, 4, 8, 16 and 32 seconds, and never more than an hour.
 GROWING: Mapping[str, Any] = {"exponential_wait": 2, "max_wait": 3600, "jitter": 0.25}
-SETTINGS = (
-    "max_attempts",
-    "wait",
-    "linear_wait",
-    "exponential_wait",
-    "retry_exceptions",
-    "max_wait",
-    "jitter",
-)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -86,6 +77,7 @@ class BaseRetryStrategy(ABC):
         """Return a decision for a failed attempt. `job.attempts` counts the earlier attempts."""
 
 
+@dataclass(kw_only=True, repr=False, unsafe_hash=True)
 class RetryStrategy(BaseRetryStrategy):
     """Retry after a wait that can grow with each attempt.
 
@@ -101,43 +93,39 @@ class RetryStrategy(BaseRetryStrategy):
     retry_exceptions: retry only after these exceptions.
     """
 
-    def __init__(
-        self,
-        *,
-        max_attempts: int | None = None,
-        wait: float = 0,
-        linear_wait: float = 0,
-        exponential_wait: float = 0,
-        retry_exceptions: Iterable[type[BaseException]] | None = None,
-        max_wait: float | None = None,
-        jitter: float = 0,
-        random: Random | None = None,
-    ) -> None:
+    max_attempts: int | None = None
+    wait: float = 0
+    linear_wait: float = 0
+    exponential_wait: float = 0
+    retry_exceptions: Iterable[type[BaseException]] | None = None
+    max_wait: float | None = None
+    jitter: float = 0
+    random: Random | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.retry_exceptions is not None:
+            self.retry_exceptions = tuple(self.retry_exceptions)
         waits = {
-            "wait": wait,
-            "linear_wait": linear_wait,
-            "exponential_wait": exponential_wait,
-            "max_wait": max_wait or 0,
+            "wait": self.wait,
+            "linear_wait": self.linear_wait,
+            "exponential_wait": self.exponential_wait,
+            "max_wait": self.max_wait or 0,
         }
         for name, value in waits.items():
             if not value >= 0:  # written this way to catch NaN
                 raise BadArgument(name, f"{value} is not a number of seconds. Use 0 or more")
-        if not 0 <= jitter <= 1:
-            raise BadArgument("jitter", f"{jitter} is not a fraction. Use a number from 0 to 1")
-        self.max_attempts = max_attempts
-        self.wait = wait
-        self.linear_wait = linear_wait
-        self.exponential_wait = exponential_wait
-        self.retry_exceptions = tuple(retry_exceptions) if retry_exceptions is not None else None
-        self.max_wait = max_wait
-        self.jitter = jitter
-        self._random = random or Random()  # noqa: S311 (no secret depends on it)
+        if not 0 <= self.jitter <= 1:
+            raise BadArgument(
+                "jitter", f"{self.jitter} is not a fraction. Use a number from 0 to 1"
+            )
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         """Return None after `max_attempts` earlier attempts, or for other exceptions."""
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
-        if self.retry_exceptions is not None and not isinstance(exception, self.retry_exceptions):
+        if self.retry_exceptions is not None and not isinstance(
+            exception, tuple(self.retry_exceptions)
+        ):
             return None
         return RetryDecision(retry_in=self.delay(job.attempts))
 
@@ -154,25 +142,13 @@ class RetryStrategy(BaseRetryStrategy):
             seconds = min(longest, self.wait + self.linear_wait * attempts + grown)
         except OverflowError:
             seconds = longest
-        return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
-
-    def __eq__(self, other: object) -> bool:
-        """Return True for a strategy of the same class with the same settings."""
-        return type(other) is type(self) and self._settings() == other._settings()
-
-    def __hash__(self) -> int:
-        return hash(self._settings())
+        random = self.random or Random()  # noqa: S311 (no secret depends on it)
+        return timedelta(seconds=seconds * (1 - self.jitter * random.random()))
 
     def __repr__(self) -> str:
-        given = ", ".join(
-            f"{name}={value!r}"
-            for name, value in zip(SETTINGS, self._settings(), strict=True)
-            if value not in (None, 0)
-        )
-        return f"{type(self).__name__}({given})"
-
-    def _settings(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in SETTINGS)
+        settings = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        given = (f"{name}={value!r}" for name, value in settings.items() if value not in (None, 0))
+        return f"{type(self).__name__}({', '.join(given)})"
 
 
 Retry = bool | int | BaseRetryStrategy | None  # what a task declares
