@@ -187,10 +187,13 @@ def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, not
     assert not [name for name in app.tasks if not name.startswith("builtin:")]
 
 
-def test_the_middleware_of_a_task_may_be_an_iterator(app: App, notes: Notes) -> None:
-    layer = notes.sync("a")
-    task = app.task(name="t", task_middleware=iter([layer]))(lambda: None)  # type: ignore[call-overload]
-    assert task.task_middleware == (layer,)
+def test_the_middleware_and_resources_of_a_task_may_be_iterators(app: App, notes: Notes) -> None:
+    layers, addresses = [notes.sync("a")], ["file:///tmp#t"]
+    task = app.task(  # type: ignore[call-overload]
+        name="t", task_middleware=iter(layers), resources=iter(addresses)
+    )(lambda: None)
+    assert task.task_middleware == tuple(layers)
+    assert task.resources.wanted == tuple(addresses)
 
 
 async def test_partials_and_objects_are_of_the_kind_of_what_they_call(
