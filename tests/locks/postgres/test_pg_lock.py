@@ -15,6 +15,7 @@ from inturn.locks import (
     check_lock_fence,
     install,
 )
+from inturn.locks.postgres.ports import PgPort
 from tests.locks.conftest import in_threads, until
 
 
@@ -146,3 +147,31 @@ def test_the_table_can_be_installed_again(pg: str) -> None:
     install(pg)
     with psycopg.connect(pg) as connection:
         assert connection.execute("SELECT count(*) FROM inturn_locks").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_it_is_held_although_its_session_ended_while_it_was_acquired(pg: str, number: int) -> None:
+    asked, losses = [], {number}
+
+    class Ending(PgPort):
+        """A port whose session ends right after one of its requests."""
+
+        def do(self, request: Any) -> Any:
+            reply = super().do(request)
+            asked.append(request)
+            if len(asked) in losses:
+                assert self._own is not None
+                self._own.close()
+                raise LockBackendError("gone", unclear=True)
+            return reply
+
+    class EndingLock(PgLock):
+        def port(self) -> PgPort:
+            return Ending(pg)
+
+    lease = EndingLock(pg, "it", renew=False).acquire()
+    losses.clear()
+    assert lease is not None
+    assert lease.owned()
+    assert PgLock(pg, "it").acquire(timeout=0) is None
+    lease.release()

@@ -43,25 +43,24 @@ class AdvisoryContender(Contender):
     _taken = False
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
-        if not self._taken:
-            self._taken = yield from self._try(patience)
-        if not self._taken:
+        rows = yield from self._try(patience)
+        self._taken = bool(rows)
+        if not rows:
             return Refusal((yield from self._lock.look()))
-        rows = yield Query(statements.FENCE)
         return Grant(self._lock.owner, *rows[0])
 
-    def _try(self, patience: float) -> Steps[bool]:
+    def _try(self, patience: float) -> Steps[list[Any]]:
         key, in_transaction = self._lock.key, self._lock.mode == "transaction"
         statement = statements.TRY_IN_TRANSACTION if in_transaction else statements.TRY
-        rows = yield Query(statement, (key,))
-        if rows[0][0] or not patience or in_transaction:
-            return bool(rows[0][0])
+        rows: list[Any] = yield Query(statement, (key,))
+        if rows or not patience or in_transaction:
+            return rows
         slice_ms = max(1, int(min(patience, LONGEST_SLICE) * 1000))
         try:
             rows = yield Query(statements.WAIT, (str(slice_ms), key), repeatable=False)
         except LockError as error:
             if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
-                return False
+                return []
             if isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise LockDeadlock(
                     "the server detected that its holder waits for us. Take locks in the same "
@@ -69,7 +68,7 @@ class AdvisoryContender(Contender):
                     name=self.name,
                 ) from error
             raise
-        return True
+        return rows
 
     def drop(self) -> Steps[bool]:
         if self._lock.mode == "transaction":  # the end of the transaction releases it

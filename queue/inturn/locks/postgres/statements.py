@@ -2,16 +2,17 @@
 
 from typing import LiteralString
 
-TRY: LiteralString = "SELECT pg_try_advisory_lock(%s)"
-TRY_IN_TRANSACTION: LiteralString = "SELECT pg_try_advisory_xact_lock(%s)"
-# lock_timeout is set for this statement only. CASE, because select lists have no order.
-WAIT: LiteralString = """
-SELECT CASE WHEN set_config('lock_timeout', %s, false) IS NOT NULL
-  THEN pg_advisory_lock(%s) IS NOT NULL END
-"""
+# A lock and its fence come from one statement, so that no session has taken one without the other.
 FENCE: LiteralString = (
     "SELECT pg_current_xact_id()::text::bigint, extract(epoch FROM clock_timestamp())::float8"
 )
+TRY: LiteralString = f"{FENCE} WHERE pg_try_advisory_lock(%s)"
+TRY_IN_TRANSACTION: LiteralString = f"{FENCE} WHERE pg_try_advisory_xact_lock(%s)"
+# lock_timeout is set for this statement only. CASE, because conditions have no order.
+WAIT: LiteralString = f"""
+{FENCE} WHERE CASE WHEN set_config('lock_timeout', %s, false) IS NOT NULL
+  THEN pg_advisory_lock(%s) IS NOT NULL END
+"""
 UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s)"
 HOLDERS: LiteralString = """
 SELECT pid, extract(epoch FROM state_change)::float8,
