@@ -9,6 +9,7 @@ import redis
 from inturn.locks import (
     AsyncSmartLock,
     LockDeadlock,
+    LockLost,
     LockTimeout,
     SmartLock,
     lock_all,
@@ -52,5 +53,24 @@ def test_lock_all_async(with_async: Async) -> None:
                     pytest.fail("it ran")
             assert not await AsyncSmartLock(client, "z").locked()
         assert not await AsyncSmartLock(client, "a").locked()
+
+    with_async(body)
+
+
+def test_an_error_of_the_body_counts_more_than_a_lost_lock(
+    conn: "redis.Redis", with_async: Async
+) -> None:
+    with pytest.raises(LockLost), lock_all([SmartLock(conn, "a")]):
+        SmartLock(conn, "a").break_()
+    with pytest.raises(ZeroDivisionError), lock_all([SmartLock(conn, name) for name in "ab"]):
+        SmartLock(conn, "a").break_()
+        print(1 / 0)
+    assert not SmartLock(conn, "b").locked()
+
+    async def body(client: Any) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with lock_all([AsyncSmartLock(client, name) for name in "ab"]):
+                await AsyncSmartLock(client, "a").break_()
+                print(1 / 0)
 
     with_async(body)

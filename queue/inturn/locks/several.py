@@ -5,6 +5,7 @@ They are acquired in sorted order, so that two callers cannot deadlock.
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -45,7 +46,7 @@ class lock_all:
                 lease, refusal = lock.try_acquire(_left(lock, deadline))
                 if lease is None:
                     raise lock.busy(refusal)
-                stack.callback(lease.release)
+                stack.push(partial(lock.release_at_exit, lease))
                 leases[id(lock)] = lease
             self._stack = stack.pop_all()
         return [leases[id(lock)] for lock in self._locks]
@@ -62,7 +63,7 @@ class lock_all:
                 lease, refusal = await lock.try_acquire(_left(lock, deadline))
                 if lease is None:
                     raise lock.busy(refusal)
-                stack.push_async_callback(lease.release)
+                stack.push_async_exit(partial(lock.release_at_exit, lease))
                 leases[id(lock)] = lease
             self._async_stack = stack.pop_all()
         return [leases[id(lock)] for lock in self._locks]

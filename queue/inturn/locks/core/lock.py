@@ -89,17 +89,17 @@ class Lock(BaseLock[Lease]):
         try:
             yield lease
         except BaseException as error:
-            self._release(lease, error)
+            self.release_at_exit(lease, error)
             raise
-        self._release(lease, None)
+        self.release_at_exit(lease, None)
 
     def __enter__(self) -> Lease | None:
         return self._enter(*self.try_acquire(None))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._release(self._leave(), kind)
+        self.release_at_exit(self._leave(), kind)
 
-    def _release(self, lease: Lease | None, error: object) -> None:
+    def release_at_exit(self, lease: Lease | None, error: object, *_: object) -> None:
         """Release the lease, if there is one. An error of the body counts more than ours."""
         if lease is None:
             return

@@ -84,17 +84,17 @@ class AsyncLock(BaseLock[AsyncLease]):
         try:
             yield lease
         except BaseException as error:
-            await self._release(lease, error)
+            await self.release_at_exit(lease, error)
             raise
-        await self._release(lease, None)
+        await self.release_at_exit(lease, None)
 
     async def __aenter__(self) -> AsyncLease | None:
         return self._enter(*await self.try_acquire(None))
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self._release(self._leave(), kind)
+        await self.release_at_exit(self._leave(), kind)
 
-    async def _release(self, lease: AsyncLease | None, error: object) -> None:
+    async def release_at_exit(self, lease: AsyncLease | None, error: object, *_: object) -> None:
         if lease is None:
             return
         with nullcontext() if error is None else suppress(LockLost, LockBackendError):
