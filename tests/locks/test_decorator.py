@@ -1,6 +1,7 @@
 """The decorator `@locked`."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,15 @@ def test_locked_takes_its_store_from_the_environment(
 def test_locked_refuses_a_client_and_says_what_to_pass() -> None:
     with pytest.raises(TypeError, match=r"using= is a Redis. Pass an address .* or a function"):
         locked("it", using=redis.Redis())(print)  # type: ignore[arg-type]
+
+
+def test_locked_refuses_a_generator_which_would_run_without_the_lock(using: Any) -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    async def count_async() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (count, count_async):
+        with pytest.raises(TypeError, match=rf"{function.__name__} is a generator.*`with` block"):
+            locked("it", using=using)(function)

@@ -47,7 +47,7 @@ def locked(
     patience = timeout if on_busy == "wait" else timeout or 0.0
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        asynchronous = inspect.iscoroutinefunction(function)
+        asynchronous = _is_async(function)
         name_of = _make_namer(function, template)
         make = _make_factory(using, asynchronous)
 
@@ -74,6 +74,16 @@ def locked(
         return cast(Callable[P, R], run_async if asynchronous else run)
 
     return decorate
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Return True for a coroutine function. Raise TypeError for a generator."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function.__qualname__} is a generator, which runs after its call has ended. "
+            "Take the lock in its body, using a `with` block"
+        )
+    return inspect.iscoroutinefunction(function)
 
 
 def _make_namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], str]:
