@@ -70,6 +70,24 @@ def test_cli_lists(address: str, empty_dsn: str) -> None:
         assert "OWNER" in queue_locks("list", store).stdout
 
 
+def test_cli_lists_the_locks_beside_keys_of_other_programs(
+    conn: "redis.Redis", socket: str
+) -> None:
+    for key in (b"inturn:{\xff}", b"inturn:{}", b"inturn:{}}"):
+        conn.set(key, "theirs")
+    with lock_from_url(f"unix://{socket}#it"):
+        done = queue_locks("list", f"unix://{socket}", "-o", "json")
+    assert [one["name"] for one in json.loads(done.stdout)] == ["it"]
+
+
+def test_cli_lists_only_folders(tmp_path: Path) -> None:
+    file = tmp_path / "it.lock"
+    file.touch()
+    for path in (file, tmp_path / "none"):
+        done = queue_locks("list", f"file://{path}")
+        assert (done.returncode, "is not a folder: use file:///folder" in done.stderr) == (2, True)
+
+
 def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
     address = f"unix://{socket}#it"
     assert queue_locks("break", address, "--yes").returncode == 3

@@ -57,6 +57,9 @@ def test_a_lock_is_shown_by_its_name_and_its_store_and_never_by_its_address() ->
         "foo://x": "foo://… is not a lock's address: use redis",
         "it": "this is not a lock's address: use redis",
         "": "this is not a lock's address: use redis",
+        "file://run/it.lock": "not the address of a file: use file:///",
+        "file://#it": "not the address of a file: use file:///",
+        "file:///run/a?b": "%3F for a \\?",
     }.items(),
 )
 def test_addresses_of_nothing_are_refused(url: str, reason: str) -> None:

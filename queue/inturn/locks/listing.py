@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from inturn.locks.core.contender import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
-from inturn.locks.urls import POSTGRESQL, REDIS, scheme_of
+from inturn.locks.urls import POSTGRESQL, REDIS, path_of, scheme_of
 
 
 def list_holders(store: str, prefix: str = "inturn") -> Iterator[Holder]:
@@ -18,7 +17,7 @@ def list_holders(store: str, prefix: str = "inturn") -> Iterator[Holder]:
     if scheme in POSTGRESQL:
         return _list_postgresql(address)
     if scheme == "file":
-        return _list_folder(Path(unquote(urlsplit(address).path)))
+        return _list_folder(Path(path_of(address)))
     raise ValueError(
         "this is not a store's address: use redis://…, file:///folder or postgresql://…"
     )
@@ -36,7 +35,7 @@ def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
     from inturn.locks.redis.ports import translate_error
     from inturn.locks.redis.smart import SmartLock
 
-    with client_at(address, decode_responses=True) as client:
+    with client_at(address, decode_responses=True, encoding_errors="surrogateescape") as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
         while True:
             try:
@@ -50,6 +49,8 @@ def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
                 holder = SmartLock(client, name, prefix=prefix).holder()
             except LockMalformed:
                 holder = BasicLock(client, name, prefix=prefix).holder()
+            except ValueError:
+                continue  # another program's key, with a name that no lock can have
             if holder is not None:
                 yield holder
 
@@ -75,6 +76,8 @@ def _list_postgresql(address: str) -> Iterator[Holder]:
 def _list_folder(folder: Path) -> Iterator[Holder]:
     from inturn.locks.files.kernel import KernelFileLock
 
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder: use file:///folder")
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.is_symlink():
             try:

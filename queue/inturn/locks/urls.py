@@ -25,7 +25,7 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
     name = unquote(name)
     scheme = scheme_of(url)
     if scheme == "file":
-        return _make_file_lock(unquote(urlsplit(address).path), name, asynchronous, options)
+        return _make_file_lock(path_of(address), name, asynchronous, options)
     if scheme not in (*REDIS, *POSTGRESQL):
         raise ValueError(
             f"{f'{scheme}://…' if scheme else 'this'} is not a lock's address: use redis://…#name, "
@@ -44,6 +44,14 @@ def scheme_of(url: str) -> str:
     A parser's error would repeat what it did not understand, which may be a password.
     """
     return url.partition(":")[0].lower() if "://" in url else ""
+
+
+def path_of(address: str) -> str:
+    """Return the path in the address of a file or folder."""
+    parts = urlsplit(address)
+    if parts.netloc or parts.query or not parts.path:
+        raise ValueError("this is not the address of a file: use file:///…, and %3F for a ?")
+    return unquote(parts.path)
 
 
 def _make_redis_lock(
