@@ -82,6 +82,13 @@ def test_a_key_without_expiry_is_repaired_by_the_next_waiter(client: "redis.Redi
     assert acquire_lock_with_timeout(client, "it", acquire_timeout=10)
 
 
+@pytest.mark.statement("T5")
+def test_what_is_not_a_lock_gets_no_expiry(client: "redis.Redis") -> None:
+    client.rpush("lock:it", "precious")
+    assert acquire_lock_with_timeout(client, "it", acquire_timeout=0) is False
+    assert client.ttl("lock:it") == -1
+
+
 @pytest.mark.statement("T6")
 def test_several_repairers_are_harmless(conn: "redis.Redis") -> None:
     def take() -> Any:
