@@ -113,6 +113,24 @@ def test_refresh_is_true_while_ours_else_false_and_cleans_up(client: "redis.Redi
     assert semaphore.refresh()
 
 
+@pytest.mark.statement("T16")
+def test_refresh_is_false_if_another_process_has_released_it(
+    client: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
+    semaphore = Semaphore(client, "it", 1)
+    lease = semaphore.acquire()
+    assert lease is not None
+    other = spawn(
+        "import sys, redis; from inturn.locks import Semaphore\n"
+        "client = redis.Redis(unix_socket_path=sys.argv[1])\n"
+        "Semaphore(client, 'it', 1).from_handle(sys.argv[2]).release()",
+        socket,
+        lease.handle(),
+    )
+    assert other.process.wait(30) == 0
+    assert not semaphore.refresh()
+
+
 ENDED = """
 local time = redis.call('TIME')
 return redis.call('ZCOUNT', KEYS[1], '-inf', time[1] * 1000 + math.floor(time[2] / 1000))"""

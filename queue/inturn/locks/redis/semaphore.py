@@ -126,7 +126,7 @@ class Semaphore(_Semaphore[Any], RedisLock):
             return False
         try:
             lease.extend(lease.ttl or TTL)
-        except LockLost:
+        except (LockLost, LockNotHeld):
             with suppress(LockLost):
                 lease.release()
             return False
@@ -144,7 +144,7 @@ class AsyncSemaphore(_Semaphore[Any], AsyncRedisLock):
             return False
         try:
             await lease.extend(lease.ttl or TTL)
-        except LockLost:
+        except (LockLost, LockNotHeld):
             with suppress(LockLost):
                 await lease.release()
             return False
