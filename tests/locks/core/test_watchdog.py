@@ -1,21 +1,23 @@
 """The watchdog's threads and dates. `test_contract.py` tests when leases are renewed and lost."""
 
 import asyncio
+import gc
 import heapq
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-from weakref import KeyedRef
+from weakref import KeyedRef, ref
 
 import pytest
 import redis
 import redis.asyncio
 
 from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock
-from inturn.locks.core import watchdog
+from inturn.locks.core import threads, watchdog
 from inturn.locks.core.process import process
-from inturn.locks.core.threads import TimerThread
+from inturn.locks.core.threads import RenewalThreads, TimerThread
 from inturn.locks.sigterm import expire_soon
 from tests.locks.conftest import at_any_pace
 from tests.waiting import wait_until
@@ -313,6 +315,42 @@ def test_two_leases_with_one_lock_id_are_both_renewed(socket: str) -> None:
                 await lease.release()
 
     at_any_pace(lambda scale: asyncio.run(body(scale)))
+
+
+@pytest.mark.usefixtures("renewed_soon")
+def test_a_client_is_forgotten_after_its_last_renewal(
+    socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "IDLE", 0.1)
+
+    def renew_once() -> "ref[Any]":
+        with redis.Redis(unix_socket_path=socket) as client:
+            with SmartLock(client, "it", ttl=60) as lease:
+                assert lease is not None
+                end = lease.expires
+                wait_until(lambda: lease.expires != end)
+            return ref(client.connection_pool)
+
+    pool = renew_once()
+    wait_until(lambda: gc.collect() >= 0 and pool() is None)
+
+
+def test_the_watchdog_recovers_from_a_thread_that_could_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: object) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    timer, renewals = TimerThread(), RenewalThreads()
+    begins: list[Callable[[Any], None]] = [partial(timer.after, 0.0), partial(renewals.put, "it")]
+    for begin in begins:
+        came = threading.Event()
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            begin(int)
+        begin(came.set)
+        assert came.wait(30)
 
 
 def test_every_living_lease_is_found_while_another_thread_acquires(client: "redis.Redis") -> None:

@@ -29,8 +29,8 @@ class TimerThread:
         with self._changing:
             heapq.heappush(self._due, new)
             if not self._running:
-                self._running = True
                 threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
+                self._running = True
             elif self._due[0] is new:  # only then must the thread wake up earlier
                 self._changed.notify()
 
@@ -49,29 +49,32 @@ class TimerThread:
                     return None
 
 
-class RenewalThread:
-    """Renews the leases of one server one after another, in a thread that ends when idle."""
+class RenewalThreads:
+    """Renews the leases of each server one after another, in a thread that ends when idle."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Action] = SimpleQueue()
-        self._starting = threading.Lock()
-        self._running = False
+        self._queues: dict[object, SimpleQueue[Action]] = {}  # of the threads that run, by server
+        self._changing = threading.Lock()
 
-    def put(self, action: Action) -> None:
-        with self._starting:
-            self._queue.put(action)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="inturn-locks-renewal", daemon=True).start()
+    def put(self, server: object, action: Action) -> None:
+        with self._changing:
+            queue = self._queues.get(server)
+            if queue is None:
+                queue = SimpleQueue()
+                threading.Thread(
+                    target=self._run, args=(server, queue), name="inturn-locks-renewal", daemon=True
+                ).start()
+                self._queues[server] = queue
+            queue.put(action)
 
-    def _run(self) -> None:
+    def _run(self, server: object, queue: SimpleQueue[Action]) -> None:
         while True:
             try:
-                run_logging_errors(self._queue.get(timeout=IDLE))
+                run_logging_errors(queue.get(timeout=IDLE))
             except Empty:
-                with self._starting:
-                    if self._queue.empty():
-                        self._running = False
+                with self._changing:
+                    if queue.empty():
+                        del self._queues[server]
                         return
 
 

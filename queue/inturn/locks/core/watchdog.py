@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary, ref
 from inturn.locks.core.base_lease import BaseLease
 from inturn.locks.core.lease import AsyncLease, Lease
 from inturn.locks.core.process import process
-from inturn.locks.core.threads import Action, RenewalThread, TimerThread, run_logging_errors
+from inturn.locks.core.threads import Action, RenewalThreads, TimerThread, run_logging_errors
 from inturn.locks.errors import LockBackendError
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class ThreadWatch(Watch):
 
     def start_renewal(self, lease: BaseLease) -> None:
         assert isinstance(lease, Lease)
-        watchdog.renewal_threads.setdefault(lease.port.server, RenewalThread()).put(self._renew)
+        watchdog.renewals.put(lease.port.server, self._renew)
 
     def _renew(self) -> None:
         lease = self.get_living_lease()
@@ -189,7 +189,7 @@ class Watchdog:
     def after_fork(self) -> None:
         """Start without threads and without leases to watch."""
         self.timer = TimerThread()
-        self.renewal_threads: dict[object, RenewalThread] = {}  # by server
+        self.renewals = RenewalThreads()
         self.of_threads = FirstLooks(in_thread, ThreadWatch)
         self.of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, FirstLooks] = (
             WeakKeyDictionary()
