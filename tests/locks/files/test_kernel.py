@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from inturn.locks import (
+    Holder,
     KernelFileLock,
     LockBackendError,
     LockLost,
+    LockTimeout,
 )
 from inturn.locks.files import filesystem
 from tests.locks.conftest import Spawn
@@ -27,6 +29,16 @@ def test_shared_holders_exclude_exclusive_ones(path: Path) -> None:
         lease.release()
     with KernelFileLock(path):
         assert KernelFileLock(path, shared=True).acquire(timeout=0) is None
+
+
+def test_shared_holders_are_not_taken_for_the_last_exclusive_one(path: Path) -> None:
+    with KernelFileLock(path):
+        pass
+    with KernelFileLock(path, shared=True):
+        assert KernelFileLock(path).holder() == Holder(str(path))
+        with pytest.raises(LockTimeout) as refused, KernelFileLock(path, timeout=0):
+            pytest.fail("it ran")
+    assert refused.value.owner is None
 
 
 def test_slots_let_so_many_in(path: Path) -> None:

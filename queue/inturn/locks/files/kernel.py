@@ -59,7 +59,7 @@ class KernelContender(Contender):
                 self._file = file
                 return grant
             file.close()
-        return Refusal(_make_holder(self.name, _read_path(paths[0])))
+        return Refusal(_find_holder(self.name, paths[0]))
 
     def _write_record(self, file: OpenFile) -> Grant:
         owner, now = _owner(os.getpid()), time.time()
@@ -130,7 +130,7 @@ class _Kernel(BaseLock[L]):
             file.close()
             if free:
                 return None
-        return _make_holder(self.name, _read_path(self.path))
+        return _find_holder(self.name, self.path)
 
 
 class PausePort:
@@ -167,9 +167,23 @@ class AsyncKernelFileLock(_Kernel[Any], AsyncLock):
         return AsyncPausePort()
 
 
-def _read_path(path: Path) -> dict[str, Any]:
+def _find_holder(name: str, path: Path) -> Holder:
+    """Return the holder of a file that another process has locked."""
     with closing(open_lock_file(path, write=False, any_owner=True)) as file:
-        return _read_record(file)
+        if file.lock(fcntl.LOCK_SH):
+            return Holder(name)  # shared holders leave no record
+        record = _read_record(file)
+    acquired_at = record.get("acquired_at")
+    age = time.time() - acquired_at if isinstance(acquired_at, float) else None
+    return Holder(
+        name,
+        record.get("owner"),
+        record.get("lock_id"),
+        acquired_at,
+        age,
+        None,
+        record.get("fence"),
+    )
 
 
 def _read_record(file: OpenFile) -> dict[str, Any]:
@@ -203,17 +217,3 @@ def _owner(pid: int) -> str:
 @cache
 def _quote(text: str) -> str:
     return json.dumps(text)
-
-
-def _make_holder(name: str, record: dict[str, Any]) -> Holder:
-    acquired_at = record.get("acquired_at")
-    age = time.time() - acquired_at if isinstance(acquired_at, float) else None
-    return Holder(
-        name,
-        record.get("owner"),
-        record.get("lock_id"),
-        acquired_at,
-        age,
-        None,
-        record.get("fence"),
-    )
