@@ -364,6 +364,23 @@ def test_min_hold_keeps_it_taken_after_a_very_short_job(client: "redis.Redis") -
         assert time.monotonic() - began >= 0.39
 
 
+def test_min_hold_also_counts_after_a_release_by_a_handle(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
+    lease = SmartLock(conn, "it", portable=True, min_hold=60).acquire()
+    assert lease is not None
+    other = spawn(
+        "import sys, redis; from inturn.locks import SmartLock\n"
+        "client = redis.Redis(unix_socket_path=sys.argv[1])\n"
+        "SmartLock(client, 'it', min_hold=60).from_handle(sys.argv[2]).release()",
+        socket,
+        lease.handle(),
+    )
+    assert other.process.wait(30) == 0
+    assert 50_000 < conn.pttl(KEY) <= 61_000
+    assert SmartLock(conn, "it", host="next").acquire(timeout=0) is None
+
+
 def test_min_hold_is_not_cut_short_by_a_second_release(
     client: "redis.Redis", conn: "redis.Redis"
 ) -> None:

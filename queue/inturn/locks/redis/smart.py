@@ -109,7 +109,11 @@ class SmartContender(RedisContender):
 
     def owned(self) -> Steps[bool]:
         holder = yield from self._lock.look()
-        return holder is not None and holder.lock_id == self.lock_id
+        if holder is None or holder.lock_id != self.lock_id:
+            return False
+        if self._taken_at is None:  # restored from a handle. The age is in whole seconds
+            self._taken_at = self._lock.settings.clock() - max(0, (holder.age or 0) - 1)
+        return True
 
 
 class _Smart(BaseLock[L]):
