@@ -1,5 +1,6 @@
 """What only the locks in PostgreSQL do."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -7,6 +8,7 @@ import psycopg
 import pytest
 
 from inturn.locks import (
+    AsyncPgLock,
     LockBackendError,
     LockDeadlock,
     LockError,
@@ -15,7 +17,8 @@ from inturn.locks import (
     check_lock_fence,
     install,
 )
-from inturn.locks.postgres.ports import PgPort
+from inturn.locks.postgres import statements
+from inturn.locks.postgres.ports import AsyncPgPort, PgPort
 from tests.locks.conftest import in_threads, until
 
 
@@ -147,6 +150,34 @@ def test_the_table_can_be_installed_again(pg: str) -> None:
     install(pg)
     with psycopg.connect(pg) as connection:
         assert connection.execute("SELECT count(*) FROM inturn_locks").fetchone() == (0,)
+
+
+def test_it_is_free_although_its_release_was_cancelled(
+    pg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do, releasing = AsyncPgPort.do, asyncio.Event()
+
+    async def hang(port: AsyncPgPort, request: Any) -> Any:
+        if request.text is statements.UNLOCK:
+            releasing.set()
+            await asyncio.Event().wait()
+        return await do(port, request)
+
+    async def main() -> None:
+        async def hold() -> None:
+            async with AsyncPgLock(pg, "it"):
+                pass
+
+        holding = asyncio.create_task(hold())
+        await releasing.wait()
+        holding.cancel()
+        await asyncio.wait([holding])
+        assert holding.cancelled()
+
+    monkeypatch.setattr(AsyncPgPort, "do", hang)
+    asyncio.run(main())
+    with PgLock(pg, "it", timeout=10):
+        pass
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -23,8 +23,10 @@ class Lease(BaseLease):
     def release(self) -> None:
         """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
         if self._begin_release():
-            was_ours = run(repeat_if_unclear(self._contender.drop), self.port)
-            self.port.close()
+            try:
+                was_ours = run(repeat_if_unclear(self._contender.drop), self.port)
+            finally:
+                self.port.close()  # without its connection, a mutex is free
             self._end_release(was_ours)
 
     def extend(self, ttl: float) -> None:
@@ -61,8 +63,10 @@ class AsyncLease(BaseLease):
     async def release(self) -> None:
         """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
         if self._begin_release():
-            was_ours = await run_async(repeat_if_unclear(self._contender.drop), self.port)
-            await self.port.close()
+            try:
+                was_ours = await run_async(repeat_if_unclear(self._contender.drop), self.port)
+            finally:
+                await self.port.close()
             self._end_release(was_ours)
 
     async def extend(self, ttl: float) -> None:
