@@ -14,7 +14,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock
+from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock, sigterm
 from inturn.locks.core import threads, watchdog
 from inturn.locks.core.process import process
 from inturn.locks.core.threads import RenewalThreads, TimerThread
@@ -300,6 +300,29 @@ def test_a_lease_that_is_to_expire_soon_notices_when_it_does(client: "redis.Redi
     lease = held(SmartLock(client, "it", ttl=600))
     expire_soon(0.3)
     assert lease.lost.wait(10)
+
+
+def test_a_silent_server_does_not_keep_the_leases_of_others_from_expiring_soon(
+    client: "redis.Redis", conn: "redis.Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sigterm, "PATIENCE", 1.0)
+    silent, other = (
+        held(SmartLock(redis, name, ttl=600))
+        for redis, name in ((client, "silent"), (conn, "other"))
+    )
+    port, answers = silent.port, threading.Event()
+
+    class Hanging(Silent):
+        def do(self, request: Any) -> Any:
+            answers.wait(30)
+            return self._port.do(request)
+
+    silent.port = Hanging(port)
+    expire_soon(60)
+    assert other.remaining() <= 60
+    answers.set()
+    for lease in (silent, other):
+        lease.release()
 
 
 def test_two_leases_with_one_lock_id_are_both_renewed(socket: str) -> None:

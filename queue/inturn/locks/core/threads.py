@@ -54,7 +54,8 @@ class RenewalThreads:
 
     def __init__(self) -> None:
         self._queues: dict[object, SimpleQueue[Action]] = {}  # of the threads that run, by server
-        self._changing = threading.Lock()
+        # Reentrant, because a signal handler may come here while this thread is in here.
+        self._changing = threading.RLock()
 
     def put(self, server: object, action: Action) -> None:
         with self._changing:
@@ -74,7 +75,7 @@ class RenewalThreads:
             except Empty:
                 with self._changing:
                     if queue.empty():
-                        del self._queues[server]
+                        self._queues.pop(server, None)
                         return
 
 
