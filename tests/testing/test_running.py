@@ -232,8 +232,17 @@ def test_an_endless_chain_is_found(app: App, queue: Queue) -> None:
         again.defer()
 
     again.defer()
-    with pytest.raises(Endless, match=r"20 runs, and more.*task again.*drain\(at_most=…\)"):
+    with pytest.raises(Endless, match=r"more than 20 runs.*task again.*drain\(at_most=…\)"):
         queue.drain(at_most=20)
+
+
+def test_as_many_runs_as_are_allowed_are_no_endless_chain(app: App, queue: Queue) -> None:
+    task = app.task(name="once")(lambda: None)
+    task.batch_defer({}, {})
+    assert len(queue.drain(at_most=2)) == 2
+    task.defer()
+    with pytest.raises(Endless, match="more than 0 runs"):
+        queue.drain(at_most=0)
 
 
 def test_drain_can_serve_some_queues_only(app: App, queue: Queue) -> None:

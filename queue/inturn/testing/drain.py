@@ -53,7 +53,11 @@ class Drain:
 
     @property
     def is_over(self) -> bool:
-        return self.met or self._refused is not None or len(self.runs) >= self._at_most
+        return self.met or self._refused is not None or self._ran_too_often
+
+    @property
+    def _ran_too_often(self) -> bool:
+        return len(self.runs) > self._at_most
 
     async def work(self) -> None:
         """Run the jobs that are ready, and those that become ready along the way."""
@@ -75,13 +79,12 @@ class Drain:
             raise self._refused
         if self._recorder.unknown is not None:
             raise self._recorder.unknown
-        if not self.met and len(self.runs) >= self._at_most:
+        if not self.met and self._ran_too_often:
             last = self.runs[-1].job
             raise Endless(
-                f"Stopped after {self._at_most:,} runs, and more jobs are ready. The last run was "
-                f"of task {last.task_name} (job {last.id}, attempt {last.attempts + 1}). Does a "
-                "task defer itself, or retry forever without a wait? If you need more runs: "
-                "drain(at_most=…)"
+                f"There were more than {self._at_most:,} runs. The last one was of task "
+                f"{last.task_name} (job {last.id}, attempt {last.attempts + 1}). Does a task defer "
+                "itself, or retry forever without a wait? If you need more runs: drain(at_most=…)"
             )
 
     def _note(self, run: Run) -> None:
