@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 import redis
+from psycopg.conninfo import make_conninfo
 
 from inturn.locks import (
     install,
@@ -78,6 +79,12 @@ def test_cli_lists_the_locks_beside_keys_of_other_programs(
     with lock_from_url(f"unix://{socket}#it"):
         done = queue_locks("list", f"unix://{socket}", "-o", "json")
     assert [one["name"] for one in json.loads(done.stdout)] == ["it"]
+
+
+def test_cli_says_that_it_may_not_list(pg: str) -> None:
+    done = queue_locks("list", url_of(make_conninfo(pg, options="-c role=pg_signal_backend")))
+    assert done.returncode == 69
+    assert "permission denied for table inturn_locks" in done.stderr
 
 
 def test_cli_lists_only_folders(tmp_path: Path) -> None:

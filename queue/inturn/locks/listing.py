@@ -1,6 +1,7 @@
 """List the locks held in a store. They are read one by one, so this is not a snapshot."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from inturn.locks.core.contender import Holder
@@ -57,20 +58,21 @@ def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
 
 def _list_postgresql(address: str) -> Iterator[Holder]:
     """Yield the holders of rows only, because an advisory lock does not know its name."""
-    import psycopg
+    from psycopg.errors import UndefinedTable
 
-    from inturn.locks.postgres.ports import connect, refuse_malformed_dsn
+    from inturn.locks.postgres.ports import PgPort, Query, refuse_malformed_dsn
     from inturn.locks.postgres.statements import ROWS
 
     refuse_malformed_dsn(address)
-    try:
-        with connect(address) as connection:
-            for row in connection.execute(ROWS):
-                yield Holder(*row)
-    except psycopg.errors.UndefinedTable:
-        return
-    except psycopg.OperationalError as error:
-        raise LockBackendError(f"PostgreSQL: {str(error).strip()}") from error
+    with closing(PgPort(address)) as port:
+        try:
+            rows = port.do(Query(ROWS))
+        except LockBackendError as error:
+            if isinstance(error.__cause__, UndefinedTable):
+                return
+            raise
+    for row in rows:
+        yield Holder(*row)
 
 
 def _list_folder(folder: Path) -> Iterator[Holder]:

@@ -76,7 +76,7 @@ class PgPort:
         if not isinstance(self._where, str):
             return self._where
         if self._own is None or self._own.closed:
-            self._own = connect(self._where)
+            self._own = Session.connect(**_make_options(self._where))
         return self._own
 
 
@@ -118,19 +118,8 @@ class AsyncPgPort:
         if not isinstance(self._where, str):
             return self._where
         if self._own is None or self._own.closed:
-            terms = _make_terms(self._where)
-            self._own = await AsyncSession.connect(
-                terms.address, terms=terms, autocommit=True, application_name="inturn lock"
-            )
+            self._own = await AsyncSession.connect(**_make_options(self._where))
         return self._own
-
-
-def connect(where: str) -> Session:
-    """Open a connection that does not wait forever for a silent server."""
-    terms = _make_terms(where)
-    return Session.connect(
-        terms.address, terms=terms, autocommit=True, application_name="inturn lock"
-    )
 
 
 def refuse_malformed_dsn(dsn: str) -> None:
@@ -142,9 +131,16 @@ def refuse_malformed_dsn(dsn: str) -> None:
         raise ValueError(f"this {wrong}")
 
 
-def _make_terms(where: str) -> Terms:
+def _make_options(where: str) -> dict[str, Any]:
+    """Return how to connect without waiting forever for a silent server."""
     address = with_deadlines(where, TIMEOUT)
-    return Terms(address, TIMEOUT / 2, LONGEST_CALL, settle_within=TIMEOUT, settings=SETTINGS)
+    terms = Terms(address, TIMEOUT / 2, LONGEST_CALL, settle_within=TIMEOUT, settings=SETTINGS)
+    return {
+        "conninfo": address,
+        "terms": terms,
+        "autocommit": True,
+        "application_name": "inturn lock",
+    }
 
 
 @contextmanager
