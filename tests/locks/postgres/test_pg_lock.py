@@ -15,6 +15,7 @@ from inturn.locks import (
     LockLost,
     PgLock,
     check_lock_fence,
+    highest_fence,
     install,
 )
 from inturn.locks.postgres import statements
@@ -112,6 +113,8 @@ def test_waiting_for_oneself_is_a_deadlock_and_not_for_ever(pg: str) -> None:
 def test_without_its_table_it_says_what_to_do(empty_dsn: str) -> None:
     with pytest.raises(LockBackendError, match=r"inturn\.locks\.install"):
         PgLock(empty_dsn, "it", mode="table").acquire()
+    with pytest.raises(LockBackendError, match=r"inturn\.locks\.install"):
+        highest_fence(empty_dsn, "it")
     in_threads(*[lambda: install(empty_dsn)] * 4)
 
 

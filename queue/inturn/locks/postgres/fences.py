@@ -7,12 +7,14 @@ Pass `highest_fence` as the `seed` of a Redis lock, so that its fences keep grow
 lost its data.
 """
 
+from contextlib import closing
 from typing import Any
 
 import psycopg
 
 from inturn.locks.errors import LockLost
 from inturn.locks.postgres import statements
+from inturn.locks.postgres.ports import PgPort, Query
 
 
 def install(dsn: str) -> None:
@@ -42,9 +44,9 @@ async def check_lock_fence_async(
 
 def highest_fence(dsn: str, resource: str) -> int:
     """Return the greatest fence that the resource has seen, or 0."""
-    with psycopg.connect(dsn) as connection:
-        row = connection.execute(statements.HIGHEST_FENCE, (resource,)).fetchone()
-        return int(row[0]) if row else 0
+    with closing(PgPort(dsn)) as port:
+        rows = port.do(Query(statements.HIGHEST_FENCE, (resource,)))
+    return int(rows[0][0]) if rows else 0
 
 
 def _make_refusal(resource: str, fence: int) -> LockLost:
