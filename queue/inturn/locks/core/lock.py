@@ -9,7 +9,8 @@ is a lock with `on_timeout="proceed"`: its body then receives None, and nothing 
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 
 from inturn.locks.core import engine
 from inturn.locks.core.base_lock import BaseLock
@@ -30,7 +31,7 @@ class Lock(BaseLock[Lease]):
 
         By default the lock's own timeout applies.
         """
-        lease, _ = self._acquire_until(self._deadline(timeout, blocking))
+        lease, _ = self.try_acquire(timeout, blocking)
         return lease and self._hold(lease)
 
     def release(self) -> None:
@@ -76,9 +77,22 @@ class Lock(BaseLock[Lease]):
         port.close()
         raise self._lease_over(grant.owner)
 
-    def try_acquire(self, timeout: float | None) -> tuple[Lease | None, Refusal | None]:
+    def try_acquire(
+        self, timeout: float | None, blocking: bool = True
+    ) -> tuple[Lease | None, Refusal | None]:
         """Return a lease, or the refusal with its holder. Only the caller releases this lease."""
-        return self._acquire_until(self._deadline(timeout, True))
+        deadline = self._deadline(timeout, blocking)
+        contender, port = self.new_contender(), self.port()
+        try:
+            outcome, began = run(engine.acquire(contender, deadline, self.settings.clock), port)
+            port.rest()
+        except BaseException:
+            port.close()
+            raise
+        if isinstance(outcome, Grant):
+            return self._make_lease(Lease, contender, outcome, began, port), None
+        port.close()
+        return None, outcome
 
     @contextmanager
     def until_released(self, lease: Lease | None) -> Iterator[Lease | None]:
@@ -86,12 +100,9 @@ class Lock(BaseLock[Lease]):
 
         Raise LockLost if it was lost, unless the body itself raises an error.
         """
-        try:
+        with ExitStack() as stack:
+            stack.push(partial(self.release_at_exit, lease))
             yield lease
-        except BaseException as error:
-            self.release_at_exit(lease, error)
-            raise
-        self.release_at_exit(lease, None)
 
     def __enter__(self) -> Lease | None:
         return self._enter(*self.try_acquire(None))
@@ -105,19 +116,6 @@ class Lock(BaseLock[Lease]):
             return
         with nullcontext() if error is None else suppress(LockLost, LockBackendError):
             lease.release()
-
-    def _acquire_until(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
-        contender, port = self.new_contender(), self.port()
-        try:
-            outcome, began = run(engine.acquire(contender, deadline, self.settings.clock), port)
-            port.rest()
-        except BaseException:
-            port.close()
-            raise
-        if isinstance(outcome, Grant):
-            return self._make_lease(Lease, contender, outcome, began, port), None
-        port.close()
-        return None, outcome
 
     def _run(self, steps: Steps[engine.T]) -> engine.T:
         port = self.port()

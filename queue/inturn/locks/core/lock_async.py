@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from functools import partial
 
 from inturn.locks.core import engine
 from inturn.locks.core.base_lock import BaseLock
@@ -27,7 +28,7 @@ class AsyncLock(BaseLock[AsyncLease]):
 
         By default the lock's own timeout applies.
         """
-        lease, _ = await self._acquire_until(self._deadline(timeout, blocking))
+        lease, _ = await self.try_acquire(timeout, blocking)
         return lease and self._hold(lease)
 
     async def release(self) -> None:
@@ -76,33 +77,9 @@ class AsyncLock(BaseLock[AsyncLease]):
     async def try_acquire(
         self,
         timeout: float | None,  # noqa: ASYNC109 (as in Lock)
+        blocking: bool = True,
     ) -> tuple[AsyncLease | None, Refusal | None]:
-        return await self._acquire_until(self._deadline(timeout, True))
-
-    @asynccontextmanager
-    async def until_released(self, lease: AsyncLease | None) -> AsyncIterator[AsyncLease | None]:
-        try:
-            yield lease
-        except BaseException as error:
-            await self.release_at_exit(lease, error)
-            raise
-        await self.release_at_exit(lease, None)
-
-    async def __aenter__(self) -> AsyncLease | None:
-        return self._enter(*await self.try_acquire(None))
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.release_at_exit(self._leave(), kind)
-
-    async def release_at_exit(self, lease: AsyncLease | None, error: object, *_: object) -> None:
-        if lease is None:
-            return
-        with nullcontext() if error is None else suppress(LockLost, LockBackendError):
-            await lease.release()
-
-    async def _acquire_until(
-        self, deadline: float | None
-    ) -> tuple[AsyncLease | None, Refusal | None]:
+        deadline = self._deadline(timeout, blocking)
         contender, port = self.new_contender(), self.port()
         try:
             outcome, began = await run_async(
@@ -116,6 +93,24 @@ class AsyncLock(BaseLock[AsyncLease]):
             return self._make_lease(AsyncLease, contender, outcome, began, port), None
         await port.close()
         return None, outcome
+
+    @asynccontextmanager
+    async def until_released(self, lease: AsyncLease | None) -> AsyncIterator[AsyncLease | None]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(partial(self.release_at_exit, lease))
+            yield lease
+
+    async def __aenter__(self) -> AsyncLease | None:
+        return self._enter(*await self.try_acquire(None))
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.release_at_exit(self._leave(), kind)
+
+    async def release_at_exit(self, lease: AsyncLease | None, error: object, *_: object) -> None:
+        if lease is None:
+            return
+        with nullcontext() if error is None else suppress(LockLost, LockBackendError):
+            await lease.release()
 
     async def _run(self, steps: Steps[engine.T]) -> engine.T:
         port = self.port()
