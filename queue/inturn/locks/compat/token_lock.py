@@ -71,7 +71,7 @@ class TokenLock(BaseTokenLock):
         self.check_reply(self.lua_release(**self.release_arguments(expected_token)), "release")
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        self.get_held_token("extend")
+        self.check_held("extend")
         return self.do_extend(additional_time, replace_ttl)
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
@@ -81,7 +81,7 @@ class TokenLock(BaseTokenLock):
 
     def reacquire(self) -> Literal[True]:
         """Restart its time to live."""
-        self.get_held_token("reacquire")
+        self.check_held("reacquire")
         return self.do_reacquire()
 
     def do_reacquire(self) -> Literal[True]:

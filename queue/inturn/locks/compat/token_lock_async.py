@@ -56,8 +56,7 @@ def _has_ended(key: object) -> bool:
 class AsyncTokenLock(BaseTokenLock):
     """Lease. A drop-in for redis-py's async `Lock`."""
 
-    def own_token(self) -> TaskToken:
-        return TaskToken()
+    own_token = TaskToken
 
     async def __aenter__(self) -> Self:
         if await self.acquire():
@@ -112,7 +111,7 @@ class AsyncTokenLock(BaseTokenLock):
         )
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
-        self.get_held_token("extend")
+        self.check_held("extend")
         return self.do_extend(additional_time, replace_ttl)
 
     async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
@@ -122,7 +121,7 @@ class AsyncTokenLock(BaseTokenLock):
 
     def reacquire(self) -> Awaitable[Literal[True]]:
         """Restart its time to live."""
-        self.get_held_token("reacquire")
+        self.check_held("reacquire")
         return self.do_reacquire()
 
     async def do_reacquire(self) -> Literal[True]:

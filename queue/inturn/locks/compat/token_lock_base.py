@@ -4,7 +4,7 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -31,6 +31,8 @@ class BaseTokenLock:
     LUA_EXTEND_SCRIPT = script("token_extend").text
     LUA_REACQUIRE_SCRIPT = script("token_reacquire").text
     LUA_ACQUIRE_SCRIPT = script("token_take").text
+
+    own_token: Callable[[], Any] = ThreadToken
 
     lua_release: Any = None
     lua_extend: Any = None
@@ -68,9 +70,6 @@ class BaseTokenLock:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} in Redis>"
-
-    def own_token(self) -> Any:
-        return ThreadToken()
 
     def register_scripts(self) -> None:
         cls = type(self)
@@ -128,13 +127,11 @@ class BaseTokenLock:
         mark = beside(self.name, f":released:{token.hex()}")
         return {"keys": [self.name, mark], "args": [token, MARK_MS], "client": self.redis}
 
-    def get_held_token(self, verb: str) -> bytes:
-        token: bytes | None = self.local.token
-        if token is None:
+    def check_held(self, verb: str) -> None:
+        if self.local.token is None:
             raise make_error(LockError, f"Cannot {verb} an unlocked lock", self.name)
         if self.timeout is None:
             raise make_error(LockError, f"Cannot {verb} a lock with no timeout", self.name)
-        return token
 
     def get_releasable_token(self) -> bytes:
         token: bytes | None = self.local.token
