@@ -35,7 +35,10 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
         raise ValueError(f"the address of a lock must end with its name: {scheme}://…#name")
     if scheme in REDIS:
         return _make_redis_lock(address, name, asynchronous, options)
-    return _make_postgresql_lock(address, name, asynchronous, options)
+
+    from inturn.locks.postgres.pg_lock import AsyncPgLock, PgLock
+
+    return (AsyncPgLock if asynchronous else PgLock)(address, name, **options)
 
 
 def scheme_of(url: str) -> str:
@@ -78,13 +81,3 @@ def _make_file_lock(
     if name:  # in a folder of locks, for templates: file:///run/locks#name
         path = f"{path.rstrip('/')}/{name.replace('/', '_')}"
     return AsyncKernelFileLock(path, **options) if asynchronous else KernelFileLock(path, **options)
-
-
-def _make_postgresql_lock(
-    address: str, name: str, asynchronous: bool, options: dict[str, Any]
-) -> Lock | AsyncLock:
-    from inturn.locks.postgres.pg_lock import AsyncPgLock, PgLock
-
-    if asynchronous:
-        return AsyncPgLock(address, name, **options)
-    return PgLock(address, name, **options)
