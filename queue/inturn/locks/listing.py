@@ -37,14 +37,11 @@ def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
     from inturn.locks.redis.smart import SmartLock
 
     with client_at(address, decode_responses=True, encoding_errors="surrogateescape") as client:
-        keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
-        while True:
-            try:
-                key = next(keys, None)
-            except RedisError as error:
-                raise translate_error(error) from error
-            if key is None:
-                return
+        try:
+            keys = sorted(set(client.scan_iter(match=f"{prefix}:{{*}}", count=500)))
+        except RedisError as error:
+            raise translate_error(error) from error
+        for key in keys:  # SCAN may return a key twice
             name = key.removeprefix(f"{prefix}:{{").removesuffix("}")
             try:
                 holder = SmartLock(client, name, prefix=prefix).holder()
