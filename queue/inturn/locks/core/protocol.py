@@ -11,7 +11,7 @@ it may yield again.
 import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
@@ -31,26 +31,33 @@ class Pause:
     seconds: float
 
 
-class Port(Protocol):
+class Port:
     """Carries out the requests of a sync lock."""
 
-    @property
-    def server(self) -> object:
-        """What this port talks to. Renewals on one server can delay each other."""
+    server: object
+    """What this port talks to. Renewals on one server can delay each other."""
 
-    def do(self, request: Any) -> Any: ...
+    def do(self, request: Any) -> Any:
+        raise NotImplementedError
+
     def rest(self) -> None:
         """Stop listening, because the wait is over."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.rest()
 
 
-class AsyncPort(Protocol):
+class AsyncPort:
     """Carries out the requests of an async lock."""
 
-    async def do(self, request: Any) -> Any: ...
-    async def rest(self) -> None: ...
-    async def close(self) -> None: ...
+    async def do(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    async def rest(self) -> None:
+        """Stop listening, because the wait is over."""
+
+    async def close(self) -> None:
+        await self.rest()
 
 
 def run(steps: Steps[T], port: Port) -> T:

@@ -26,7 +26,7 @@ from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from inturn.locks.core.protocol import Pause, Steps
+from inturn.locks.core.protocol import AsyncPort, Pause, Port, Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files.filesystem import refuse_unknown_filesystem
@@ -133,7 +133,7 @@ class _Kernel(BaseLock[L]):
         return _find_holder(self.name, self.path)
 
 
-class PausePort:
+class PausePort(Port):
     """Only sleeps, because the store is this machine."""
 
     server = "local"
@@ -141,16 +141,10 @@ class PausePort:
     def do(self, request: Pause) -> None:
         time.sleep(request.seconds)
 
-    def rest(self) -> None: ...
-    def close(self) -> None: ...
 
-
-class AsyncPausePort:
+class AsyncPausePort(AsyncPort):
     async def do(self, request: Pause) -> None:
         await asyncio.sleep(request.seconds)
-
-    async def rest(self) -> None: ...
-    async def close(self) -> None: ...
 
 
 class KernelFileLock(_Kernel[Any], Lock):

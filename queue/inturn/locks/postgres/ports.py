@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 
 from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.session import AsyncSession, Session
-from inturn.locks.core.protocol import Pause
+from inturn.locks.core.protocol import AsyncPort, Pause, Port
 from inturn.locks.errors import LockBackendError
 
 # Seconds to connect. After half of them, a silent server is asked if it still works on the call.
@@ -37,17 +37,13 @@ class Query:
     repeatable: bool = True
 
 
-class PgPort:
+class PgPort(Port):
     """Carries out requests on a sync connection."""
 
     def __init__(self, where: str | psycopg.Connection[Any]) -> None:
-        self._where = where
+        self._where = self.server = where
         self._own: psycopg.Connection[Any] | None = None
         self._pid = os.getpid()
-
-    @property
-    def server(self) -> object:
-        return self._where
 
     def do(self, request: Any) -> Any:
         match request:
@@ -56,8 +52,6 @@ class PgPort:
             case Query():
                 with translate_errors(request):
                     return self._query(request)
-
-    def rest(self) -> None: ...
 
     def close(self) -> None:
         own, self._own = self._own, None
@@ -80,7 +74,7 @@ class PgPort:
         return self._own
 
 
-class AsyncPgPort:
+class AsyncPgPort(AsyncPort):
     """Carries out requests on an async connection."""
 
     def __init__(self, where: str | psycopg.AsyncConnection[Any]) -> None:
@@ -95,8 +89,6 @@ class AsyncPgPort:
             case Query():
                 with translate_errors(request):
                     return await self._query(request)
-
-    async def rest(self) -> None: ...
 
     async def close(self) -> None:
         own, self._own = self._own, None

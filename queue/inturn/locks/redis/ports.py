@@ -10,24 +10,21 @@ from redis import exceptions
 from inturn.locks.core.contender import Contender
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from inturn.locks.core.protocol import Listen, Pause
+from inturn.locks.core.protocol import AsyncPort, Listen, Pause, Port
 from inturn.locks.errors import LockBackendError
 from inturn.locks.redis.scripts import Call, Keys
 
 ANSWER_SECONDS = 1.0  # to confirm a subscription
 
 
-class RedisPort:
+class RedisPort(Port):
     """Carries out requests on a sync client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._messages: Any = None
-
-    @property
-    def server(self) -> object:
         # A cluster's client has many pools, and therefore not this attribute.
-        return getattr(self._client, "connection_pool", self._client)
+        self.server = getattr(client, "connection_pool", client)
 
     def do(self, request: Any) -> Any:
         match request:
@@ -51,9 +48,6 @@ class RedisPort:
             with suppress(exceptions.RedisError, OSError):
                 messages.close()
 
-    def close(self) -> None:
-        self.rest()
-
     def _listen(self, channel: bytes) -> None:
         # Without a spare connection, we wait by the clock.
         with suppress(exceptions.RedisError, OSError):
@@ -72,7 +66,7 @@ class RedisPort:
         time.sleep(max(0.0, end - time.monotonic()))
 
 
-class AsyncRedisPort:
+class AsyncRedisPort(AsyncPort):
     """Carries out requests on an async client."""
 
     def __init__(self, client: Any) -> None:
@@ -100,9 +94,6 @@ class AsyncRedisPort:
         if messages is not None:
             with suppress(exceptions.RedisError, OSError):
                 await messages.aclose()
-
-    async def close(self) -> None:
-        await self.rest()
 
     async def _listen(self, channel: bytes) -> None:
         with suppress(exceptions.RedisError, OSError):
