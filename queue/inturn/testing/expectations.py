@@ -12,9 +12,6 @@ from inturn.tasks.task import Deferrer
 from inturn.testing.jobs import Seen, format_args
 
 SHOWN = 5
-FIELDS = (
-    "task", "lock", "queue", "priority", "scheduled_at", "limit", "group", "batch", "expires_at"
-)  # fmt: skip
 NOT_COMMITTED = (
     "If you defer a job with connection=, it exists only once that transaction has committed."
 )
@@ -33,27 +30,19 @@ Named = str | Deferrer[..., Any] | DjangoTask
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The job that a test expects. Fields that are `...` can have any value, as can other args."""
+    """The job that a test expects. All other fields and args can have any value."""
 
-    task: str | EllipsisType = ...
-    args: Mapping[str, Any] | EllipsisType = ...
-    lock: str | EllipsisType | None = ...
-    queue: str | EllipsisType = ...
-    priority: int | EllipsisType = ...
-    scheduled_at: datetime | EllipsisType | None = ...
-    limit: str | EllipsisType | None = ...
-    group: str | EllipsisType | None = ...
-    batch: int | EllipsisType | None = ...
-    expires_at: datetime | EllipsisType | None = ...
+    fields: Mapping[str, Any]
+    args: Mapping[str, Any] | None
 
     def differences(self, job: Seen) -> list[str]:
         """Return one line for each field that differs, and none if this is the job."""
-        found = []
-        for field in FIELDS:
-            wanted, got = getattr(self, field), getattr(job, field)
-            if wanted is not ... and wanted != got:
-                found.append(f"{field}: {_format(got)}, not {_format(wanted)}")
-        for name, wanted in ({} if isinstance(self.args, EllipsisType) else self.args).items():
+        found = [
+            f"{field}: {_format(got)}, not {_format(wanted)}"
+            for field, wanted in self.fields.items()
+            if (got := getattr(job, field)) != wanted
+        ]
+        for name, wanted in (self.args or {}).items():
             if name not in job.args:
                 found.append(f"{name}: not given, not {_format(wanted)}")
             elif job.args[name] != wanted:
@@ -62,21 +51,20 @@ class Wanted:
         return found
 
     def __str__(self) -> str:
-        task = "any task" if self.task is ... else str(self.task)
-        args = "" if isinstance(self.args, EllipsisType) else f"({format_args(dict(self.args))})"
+        task = self.fields.get("task", "any task")
+        args = "" if self.args is None else f"({format_args(dict(self.args))})"
         others = [
-            f"{field} {_format(value)}"
-            for field in FIELDS[1:]
-            if (value := getattr(self, field)) is not ...
+            f"{field} {_format(value)}" for field, value in self.fields.items() if field != "task"
         ]
         return ", ".join([f"{task}{args}", *others])
 
 
 def wanted(task: Named | None, args: Mapping[str, Any] | EllipsisType, **others: Any) -> Wanted:
     """Return the wanted job. Its args go through JSON too, so that a tuple equals a list."""
-    name = ... if task is None else task_name(task)
-    plain = args if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
-    return Wanted(name, plain, **others)
+    fields = {} if task is None else {"task": task_name(task)}
+    fields |= {field: value for field, value in others.items() if value is not ...}
+    plain = None if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
+    return Wanted(fields, plain)
 
 
 def task_name(task: Named) -> str:
