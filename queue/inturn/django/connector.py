@@ -1,5 +1,6 @@
 """A connector that uses Django's own connections."""
 
+from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -62,10 +63,6 @@ class DjangoConnector(Connector):
         """Return how a test can avoid the transaction that it runs in, or None outside of one."""
         return None if connections[self.alias].get_autocommit() else TEST_IN_TRANSACTION
 
-    async def explain_transaction_async(self) -> str | None:
-        """Like `explain_transaction`, in an event loop."""
-        return await sync_to_async(self.explain_transaction)()
-
     def close_idle(self) -> None:
         """Close this thread's connections that are in no transaction.
 
@@ -75,9 +72,9 @@ class DjangoConnector(Connector):
             if not each.in_atomic_block:
                 each.close()
 
-    async def close_idle_async(self) -> None:
-        """Like `close_idle`, for the thread of Django's async calls."""
-        await sync_to_async(self.close_idle)()
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        """Call the function in the thread of Django's async calls."""
+        return await sync_to_async(function)()
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         return PsycopgConnector(**self._settings_at(dsn, schema))

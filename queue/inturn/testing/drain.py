@@ -71,7 +71,7 @@ class Drain:
             await self._worker.run()
         finally:
             if isinstance(self._app.connector, FrameworkConnector):
-                await self._app.connector.close_idle_async()
+                await self._app.connector.run_in_thread(self._app.connector.close_idle)
 
     def check(self) -> None:
         """Raise the error that invalidates the outcome, if there was one."""

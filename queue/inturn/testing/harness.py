@@ -20,10 +20,9 @@ from inturn.testing.running import DrainOptions, Outcome, Runner, run_in_a_loop
 from inturn.testing.transactions import (
     OTHER_DATABASE,
     FrameworkConnector,
+    check_async,
     check_drain,
-    check_drain_async,
     check_perform,
-    check_perform_async,
 )
 
 P = ParamSpec("P")
@@ -95,7 +94,7 @@ class Queue:
     async def drain_async(self, **options: Unpack[DrainOptions]) -> list[Run]:
         """Like `drain`, in an async test. Async tasks run in the test's event loop."""
         __tracebackhide__ = True
-        await check_drain_async(self._connector)
+        await check_async(check_drain, self._connector)
         if _is_met(options):
             return []
         runs: list[Run] = _unwrap(await self._runner.drain(options))
@@ -131,7 +130,7 @@ class Queue:
     async def perform_async(self, task: Any, *args: Any, **kwargs: Any) -> Any:
         """Like `perform`, in an async test."""
         __tracebackhide__ = True
-        await check_perform_async(self._connector)
+        await check_async(check_perform, self._connector)
         return _unwrap(await self._runner.perform(task, args, kwargs))
 
     # ------------------------------------------------------------------ looking at jobs
