@@ -21,6 +21,7 @@ from inturn.locks import (
     LockMalformed,
     LockTimeout,
     Policy,
+    Semaphore,
     SmartLock,
     host_name,
 )
@@ -410,6 +411,8 @@ def test_a_seed_that_redis_cannot_count_from_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="seed"):
         SmartLock(client, "it", seed=lambda: seed).acquire()
+    with pytest.raises(ValueError, match="seed"):
+        Semaphore(client, "it", 1, seed=lambda: seed).acquire(timeout=0)
     assert conn.keys() == []
 
 

@@ -77,6 +77,13 @@ def check_utf8(what: str, text: str) -> str:
     return text
 
 
+def check_seed(seed: int) -> str:
+    """Return the seed of a fence as text, or raise ValueError if scripts cannot count from it."""
+    if not 0 <= int(seed) < 2**53:
+        raise ValueError(f"the fence's seed is {seed}: it must be a number from 0 to 2^53 - 1")
+    return str(int(seed))
+
+
 def beside(key: str | bytes, suffix: str) -> bytes:
     """Return a key in the same slot as another one, whatever its name."""
     key = key.encode() if isinstance(key, str) else bytes(key)

@@ -18,7 +18,7 @@ from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockLost, LockNotHeld
 from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
-from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
+from inturn.locks.redis.scripts import MARK_MS, Call, Keys, check_seed, milliseconds, script
 
 TTL = 30.0
 # A waiter asks at least every `longest_pause`. If it has not asked for this long, it is dead.
@@ -34,7 +34,7 @@ class PermitContender(RedisContender):
         reply = yield self._request(patience, "" if self._lock.seed else "0")
         if reply[0] == 2:
             assert self._lock.seed is not None
-            reply = yield self._request(patience, str(int(self._lock.seed())))
+            reply = yield self._request(patience, check_seed(self._lock.seed()))
         self._queued = reply[0] == 0 and (self._queued or patience > 0)
         if reply[0] == 0:
             return Refusal(Holder(self.name), reply[1] / 1000)

@@ -29,7 +29,7 @@ from inturn.locks.files.guard import boot_id, forget_lock, guard_lock, is_dead, 
 from inturn.locks.redis.policy import DEFAULT, Policy
 from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
 from inturn.locks.redis.replies import make_holder, make_malformed, to_text
-from inturn.locks.redis.scripts import Call, Keys, check_utf8, milliseconds, script
+from inturn.locks.redis.scripts import Call, Keys, check_seed, check_utf8, milliseconds, script
 from inturn.locks.sigterm import expire_on_sigterm
 
 TTL = 30.0
@@ -70,7 +70,7 @@ class SmartContender(RedisContender):
             reply = yield self._request(lock.words(dead))
         if isinstance(reply, list) and reply[0] == SEED_WANTED:
             assert lock.seed is not None
-            reply = yield self._request(lock.words(dead, str(_check_seed(lock.seed()))))
+            reply = yield self._request(lock.words(dead, check_seed(lock.seed())))
         return reply
 
     def _refuse(self, reply: list[Any]) -> Refusal:
@@ -207,10 +207,3 @@ class SmartLock(_Smart[Any], RedisLock):
 
 class AsyncSmartLock(_Smart[Any], AsyncRedisLock):
     """Lease. The async twin of SmartLock."""
-
-
-def _check_seed(seed: int) -> int:
-    """Return the seed, or raise ValueError if the scripts cannot count from it."""
-    if not 0 <= int(seed) < 2**53:
-        raise ValueError(f"the fence's seed is {seed}: it must be a number from 0 to 2^53 - 1")
-    return int(seed)
