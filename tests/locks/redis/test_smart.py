@@ -8,6 +8,7 @@ import signal
 import socket as sockets_module
 import threading
 import time
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -480,6 +481,13 @@ def test_a_handle_is_released_by_another_process(
     assert not lock.locked()
     until(lambda: lease.released)  # the watchdog notices, and does not call it lost
     assert not lease.lost
+
+
+@pytest.mark.parametrize("text", ["", "é", "it", '["it"]', '{"name": "it", "lock_id": "1"}'])
+def test_a_string_that_is_no_handle_is_refused(client: "redis.Redis", text: str) -> None:
+    for handle in (text, urlsafe_b64encode(text.encode()).decode()):
+        with pytest.raises(ValueError, match="not a lock's handle"):
+            SmartLock(client, "it").from_handle(handle)
 
 
 def test_a_forked_childs_lease_is_invalid_and_touches_nothing(client: "redis.Redis") -> None:

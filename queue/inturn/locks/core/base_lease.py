@@ -247,6 +247,7 @@ def decode_handle(handle: str) -> dict[str, Any]:
             isinstance(facts, dict)
             and isinstance(facts["name"], str)
             and isinstance(facts["lock_id"], str)
+            and facts.keys() >= {"owner", "fence", "acquired_at"}
         ):
             return facts
     except (ValueError, KeyError):
