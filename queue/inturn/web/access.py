@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import math
@@ -286,6 +285,6 @@ def _read_basic(header: str) -> tuple[str, str] | None:
         return None
     try:
         name, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not base64, or not UTF-8
         return None
     return (name, password) if colon else None
