@@ -29,4 +29,9 @@ def redact(value: Any, depth: int = 0) -> Any:
 
 def show_arguments(task: str, arguments: Mapping[str, Any], hook: Redact | None) -> Any:
     """Return the arguments of a job as a page may show them."""
-    return redact(arguments if hook is None else hook(task, arguments))
+    if hook is not None:
+        try:
+            arguments = dict(hook(task, arguments))
+        except Exception:  # show nothing rather than a secret
+            return HIDDEN
+    return redact(arguments)

@@ -67,9 +67,8 @@ def show_preview(task: str, arguments: str | None, view: View) -> str | None:
     decoded = decode(arguments)
     if isinstance(decoded, Unreadable):
         return "(cannot be read)"
-    try:
-        shown = show_arguments(task, decoded, view.redact)
-    except Exception:  # from the hook: show nothing rather than a secret
+    shown = show_arguments(task, decoded, view.redact)
+    if shown == HIDDEN:
         return HIDDEN
     text = ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False, default=str)}"
