@@ -290,6 +290,7 @@ def test_cancel_can_ask_workers_too(client: TestClient, app: App) -> None:
         "action=retry&ids=" + ",".join(map(str, range(1_100))),
         "action=retry&before=soon",
         "action=retry&before=2030-01-01T00:00:00",
+        "action=retry&before=9999-12-31T23:59:59-12:00",
         "action=retry&q=%00%22",
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
 from inturn.operations import Operation
@@ -150,8 +150,8 @@ def _read_time(text: str) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise BadBulk("The time in the address cannot be read.") from None
-    if found.tzinfo is None:
-        raise BadBulk("The time in the address needs a time zone.")
-    return found
+    raise BadBulk("The time in the address needs a time zone.")
