@@ -123,9 +123,9 @@ def test_a_job_is_cancelled_retried_and_deleted(client: TestClient, app: App) ->
 
 
 @pytest.mark.parametrize("verb", ["retry", "cancel", "abort", "delete"])
-@pytest.mark.parametrize("job_id", [4711, 2**63])
+@pytest.mark.parametrize("job_id", ["4711", str(2**63), "9" * 5000])
 def test_an_action_on_a_job_that_is_gone_says_so(
-    client: TestClient, verb: str, job_id: int
+    client: TestClient, verb: str, job_id: str
 ) -> None:
     answer = client.post(f"/jobs/{job_id}/{verb}", data=EMPTY)
     assert answer.status_code == 409

@@ -18,10 +18,10 @@ FORMS: dict[str, tuple[str, dict[str, str], str]] = {
     "/lane/retry-head": ("?lock=h", EMPTY, "retry-head"),
     "/lane/skip-head": ("?lock=h", {"head": "{failed}"}, "skip-head"),
     "/lane/cancel-waiting": ("?lock=a", {"confirm": "a"}, "cancel-waiting"),
-    "/jobs/{job_id:int}/retry": ("/{ended}/retry", EMPTY, "retry-job"),
-    "/jobs/{job_id:int}/cancel": ("/{waiting}/cancel", EMPTY, "cancel-job"),
-    "/jobs/{job_id:int}/abort": ("/{running}/abort", EMPTY, "abort-job"),
-    "/jobs/{job_id:int}/delete": ("/{ended}/delete", EMPTY, "delete-job"),
+    "/jobs/{job_id}/retry": ("/{ended}/retry", EMPTY, "retry-job"),
+    "/jobs/{job_id}/cancel": ("/{waiting}/cancel", EMPTY, "cancel-job"),
+    "/jobs/{job_id}/abort": ("/{running}/abort", EMPTY, "abort-job"),
+    "/jobs/{job_id}/delete": ("/{ended}/delete", EMPTY, "delete-job"),
     "/queues/pause": ("?name=mail", EMPTY, "pause-queue"),
     "/queues/pause-everything": ("", {"confirm": "everything"}, "pause-queue"),
     "/queues/resume": ("?name=q", EMPTY, "resume-queue"),
@@ -102,7 +102,7 @@ def test_a_bulk_is_recorded(client: TestClient, scene: Scene, query: Query, path
 
 
 def test_the_audit_leads_to_jobs_lanes_and_batches(client: TestClient, scene: Scene) -> None:
-    for path in ("/jobs/{job_id:int}/cancel", "/batches/cancel", "/lane/retry-head"):
+    for path in ("/jobs/{job_id}/cancel", "/batches/cancel", "/lane/retry-head"):
         post(client, scene, path)
     system = client.get("/system").text
     assert re.search(r'<a href="/system/changes">[^<]*audit', system)
@@ -119,7 +119,7 @@ def test_the_audit_leads_to_jobs_lanes_and_batches(client: TestClient, scene: Sc
 def test_the_page_of_a_job_and_that_of_its_lane_say_who_changed_it(
     client: TestClient, scene: Scene
 ) -> None:
-    post(client, scene, "/jobs/{job_id:int}/cancel")
+    post(client, scene, "/jobs/{job_id}/cancel")
     changed = r'id="changes".*?data-label="Who">ana<.*?data-label="What">cancel-job<'
     assert re.search(changed, client.get(f"/jobs/{scene.waiting}").text, re.DOTALL)
     assert re.search(changed, client.get("/lane?lock=a").text, re.DOTALL)

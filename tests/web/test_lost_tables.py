@@ -9,7 +9,7 @@ from tests.web.conftest import Browse
 
 ADDRESSES = {
     "/lane": "/lane?lock=a",
-    "/jobs/{job_id:int}": "/jobs/1",
+    "/jobs/{job_id}": "/jobs/1",
     "/queue": "/queue?name=q",
     "/task": "/task?name=t",
     "/batch": "/batch?id=1",

@@ -69,7 +69,8 @@ def test_the_health_check_asks_no_database() -> None:
 
 
 def test_a_page_that_does_not_exist_leads_back(client: TestClient) -> None:
-    for path in ("/nothing", "/jobs/999999", f"/jobs/{2**70}", "/lane", "/lane?lock=nobody"):
+    ids = ("999999", str(2**70), "9" * 5000, "x")
+    for path in ("/nothing", *(f"/jobs/{id}" for id in ids), "/lane", "/lane?lock=nobody"):
         answer = client.get(path)
         assert answer.status_code == 404, path
         assert 'class="button"' in answer.text

@@ -53,7 +53,7 @@ def busy(app: App) -> dict[str, str]:
         "/": "/",
         "/lanes": "/lanes?prefix=order:",
         "/lane": "/lane?lock=order:0",
-        "/jobs/{job_id:int}": f"/jobs/{job_id}",
+        "/jobs/{job_id}": f"/jobs/{job_id}",
     }
 
 

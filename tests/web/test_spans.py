@@ -29,7 +29,7 @@ def spans(app: App) -> InMemorySpanExporter:
 def test_an_action_has_a_span(
     client: TestClient, scene: Scene, spans: InMemorySpanExporter
 ) -> None:
-    for path in ("/lane/pause", "/jobs/{job_id:int}/cancel", "/limits/set", "/batches/close"):
+    for path in ("/lane/pause", "/jobs/{job_id}/cancel", "/limits/set", "/batches/close"):
         post(client, scene, path)
     found = [(span.name, dict(span.attributes or {})) for span in spans.get_finished_spans()]
     ana = {"user.name": "ana"}

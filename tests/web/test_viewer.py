@@ -10,7 +10,7 @@ from inturn.web.pages import PAGES
 from tests.roles import LOGINS, grant_roles
 from tests.web.conftest import SAME_ORIGIN
 
-JOB = "/jobs/{job_id:int}"
+JOB = "/jobs/{job_id}"
 LACKING = {"/", "/lanes", "/lane", "/jobs", JOB}  # panels that the monitor's rights do not reach
 WITHOUT_ADDRESS = {"/bulk", "/bulk/lanes", "/bulk/run", "/bulk/lanes/run"}  # they show a choice
 

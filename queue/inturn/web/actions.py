@@ -26,7 +26,7 @@ from inturn.operations.changes import jobs, lanes
 from inturn.web.access import Access
 from inturn.web.gate import LONGEST_BODY
 from inturn.web.rendering import make_url
-from inturn.whole_numbers import HIGHEST_ID
+from inturn.whole_numbers import read_id
 
 T = TypeVar("T")
 Form = Mapping[str, str]
@@ -147,7 +147,7 @@ def _trace(
     fields = {**form, **request.query_params}
     of = {TARGETS[name]: value for name, value in fields.items() if name in TARGETS}
     if "job_id" in request.path_params:
-        of["job"] = str(request.path_params["job_id"])
+        of["job"] = request.path_params["job_id"]
     words = [word for word in action.path.split("/") if word and not word.startswith("{")]
     return app.tracing.change(" ".join(words), by, of)
 
@@ -259,8 +259,8 @@ def get_reason(change: Change) -> str | None:
 
 
 def _get_job_id(change: Change) -> int:
-    job_id = int(change.request.path_params["job_id"])
-    if job_id > HIGHEST_ID:
+    job_id = read_id(change.request.path_params["job_id"])
+    if job_id is None:
         raise BadArgument("job", "has no such number")
     return job_id
 
@@ -285,8 +285,8 @@ ACTIONS = (
     Action("/lane/retry-head", "retry", retry_head),
     Action("/lane/skip-head", "cancel", skip_head),
     Action("/lane/cancel-waiting", "cancel", cancel_waiting),
-    Action("/jobs/{job_id:int}/retry", "retry", retry_job),
-    Action("/jobs/{job_id:int}/cancel", "cancel", partial(cancel_job, abort=False)),
-    Action("/jobs/{job_id:int}/abort", "cancel", partial(cancel_job, abort=True)),
-    Action("/jobs/{job_id:int}/delete", "delete", delete_job),
+    Action("/jobs/{job_id}/retry", "retry", retry_job),
+    Action("/jobs/{job_id}/cancel", "cancel", partial(cancel_job, abort=False)),
+    Action("/jobs/{job_id}/abort", "cancel", partial(cancel_job, abort=True)),
+    Action("/jobs/{job_id}/delete", "delete", delete_job),
 )

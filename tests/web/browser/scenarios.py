@@ -147,8 +147,8 @@ SCENES: dict[str, Callable[[Shop], Scene]] = {
     "/lane/retry-head": retry_head,
     "/lane/skip-head": skip_head,
     "/lane/cancel-waiting": cancel_waiting,
-    "/jobs/{job_id:int}/retry": retry_job,
-    "/jobs/{job_id:int}/cancel": cancel_job,
-    "/jobs/{job_id:int}/abort": abort_job,
-    "/jobs/{job_id:int}/delete": delete_job,
+    "/jobs/{job_id}/retry": retry_job,
+    "/jobs/{job_id}/cancel": cancel_job,
+    "/jobs/{job_id}/abort": abort_job,
+    "/jobs/{job_id}/delete": delete_job,
 }

@@ -26,7 +26,7 @@ PAGES = (
     Page("/lanes", "lanes", "lanes.html", lanes.read, "Lanes"),
     Page("/lane", "lanes", "lane.html", lane.read, "Lane"),
     Page("/jobs", "jobs", "jobs.html", jobs.read, "Jobs"),
-    Page("/jobs/{job_id:int}", "jobs", "job.html", job.read, "Job"),
+    Page("/jobs/{job_id}", "jobs", "job.html", job.read, "Job"),
     Page("/errors", "errors", "errors.html", errors.read, "Errors"),
     Page("/bulk", "jobs", "bulk.html", bulk.read_jobs, "Change jobs"),
     Page("/bulk/lanes", "lanes", "bulk.html", bulk.read_lanes, "Change lanes"),

@@ -17,7 +17,8 @@ from inturn.web.jobs.timeline import draw_timeline
 from inturn.web.page import NotThere, Offer, View
 from inturn.web.reading import PageReader
 from inturn.web.redaction import redact, show_arguments
-from inturn.whole_numbers import HIGHEST_ID
+from inturn.web.terms import show
+from inturn.whole_numbers import read_id
 
 NEIGHBOURS = 10
 CHANGES = 10
@@ -26,8 +27,11 @@ WAITING = tuple(status for status in LIVE if status not in STARTED)
 
 
 def read(view: View) -> dict[str, Any]:
-    job_id = int(view.request.path_params["job_id"])
-    found = view.panel(lambda reader: _find(reader, job_id))
+    text = view.request.path_params["job_id"]
+    job_id = read_id(text)
+    if job_id is None:
+        raise NotThere(f"{show(text)} is not the id of a job.")
+    found = view.read(jobs.get_job(job_id))
     job = found.value
     if job is None and found.problem is None:
         raise NotThere(
@@ -51,13 +55,9 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _find(reader: PageReader, job_id: int) -> StoredJob | None:
-    return reader.run(jobs.get_job(job_id)) if job_id <= HIGHEST_ID else None
-
-
 def _read_reasons(reader: PageReader, job_id: int) -> list[Reason]:
-    found = reader.run(jobs.explain(job_id)) if job_id <= HIGHEST_ID else []
-    return [replace(each, unblock=requote(each.unblock)) for each in dict.fromkeys(found)]
+    found = dict.fromkeys(reader.run(jobs.explain(job_id)))
+    return [replace(each, unblock=requote(each.unblock)) for each in found]
 
 
 def _read_line(reader: PageReader, job: StoredJob | None) -> list[JobSummary]:
