@@ -175,6 +175,21 @@ def test_a_schedule_is_late_if_it_is_in_the_code_of_a_live_worker_and_its_job_wa
     assert look(dsn).by("inturn_schedule_ahead_seconds", "schedule") == {}
 
 
+def test_a_schedule_in_a_time_zone_that_only_its_worker_knows_hides_no_other_metric(
+    engine: Engine, dsn: str
+) -> None:
+    engine.query(
+        "SELECT register_schedules('{here,there}', '{\"\",\"\"}', '{* * * * *,* * * * *}',"
+        " '{UTC,Mars/Olympus}')"
+    )
+    engine.at("2030-01-01 12:05:00+00")
+    engine.query("SELECT register_worker('w', 'host', 7, NULL, 1, NULL, '{here,there}')")
+    found = look(dsn)
+    assert found.by("inturn_schedule_lag_seconds", "schedule") == {"here": 240}
+    assert found["inturn_exporter_errors_total"] == 0
+    assert found["inturn_notify_queue_usage_ratio"] < 1  # it comes last
+
+
 def test_a_schedule_that_a_wrong_clock_has_set_ahead_says_for_how_long_it_stands_still(
     engine: Engine, dsn: str
 ) -> None:

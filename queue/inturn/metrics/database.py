@@ -16,7 +16,7 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.kept_connection import KeptConnection
 from inturn.database.session import Session
-from inturn.errors import InturnError
+from inturn.errors import BadArgument, InturnError
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
 from inturn.operations import Operation
@@ -194,7 +194,8 @@ def show_workers(seen: Load, found: Measures) -> Iterator[Metric]:
     known = {name_schedule(each.task, each.periodic_id): each for each in found.schedules}
     used = {(name,): each for name, each in known.items() if name in live}
     lags = {name: _find_lag(each, seen.now) for name, each in used.items()}
-    yield family("inturn_schedule_lag_seconds", lags)
+    read = {name: lag for name, lag in lags.items() if lag is not None}
+    yield family("inturn_schedule_lag_seconds", read)
     ahead = {name: _find_wait(each, seen.now) for name, each in used.items()}
     yield family("inturn_schedule_ahead_seconds", ahead)
 
@@ -226,8 +227,11 @@ def _find_wait(schedule: StoredSchedule, now: datetime) -> float:
     return ahead.total_seconds() if ahead <= schedules.IGNORED else 0.0
 
 
-def _find_lag(schedule: StoredSchedule, now: datetime) -> float:
-    """Return how many seconds the next job of a schedule has been due."""
-    after = max(schedule.since, schedule.last_instant or schedule.since)
-    due = Cron(schedule.cron, schedule.tz).next(after)
+def _find_lag(schedule: StoredSchedule, now: datetime) -> float | None:
+    """Return how many seconds the next job of a schedule has been due, or None if unreadable."""
+    try:
+        cron = Cron(schedule.cron, schedule.tz)
+    except BadArgument:  # a later version or another machine may know more
+        return None
+    due = cron.next(max(schedule.since, schedule.last_instant or schedule.since))
     return 0.0 if due is None else max(0.0, (now - due).total_seconds())
