@@ -11,7 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from inturn.endpoint import Answer, Endpoint
 from inturn.health.checks import Health
+from inturn.health.probe import ask
 from inturn.vitals import Vitals
 from tests.cli.conftest import Run, Start, Until, defer
 from tests.conftest import Query
@@ -211,6 +213,20 @@ def test_a_command_asks_a_worker_how_it_is(
     # On a busy machine, the database may take too long for a probe.
     until(lambda: run("health", "ready", "-p", str(port)).returncode == 0)
     assert run("health", "live").returncode == 2
+
+
+@pytest.mark.parametrize("body", [b"hello", b"[]", b'{"checks": [{"name": "db"}]}'])
+def test_another_server_on_the_port_is_no_healthy_worker(body: bytes) -> None:
+    routes = {LIVE: lambda _: Answer(200, "application/json", body)}
+    with Endpoint("127.0.0.1", 0, routes) as other:
+        assert ask("127.0.0.1", other.port, LIVE) == (False, "not a worker's health endpoint")
+
+
+@pytest.mark.parametrize("host", ["two words", "é" * 64])
+def test_a_name_that_no_host_can_have_gets_no_answer(host: str) -> None:
+    reply = ask(host, 1, LIVE)
+    assert not reply.is_ok
+    assert reply.text.startswith("no answer: ")
 
 
 def test_each_worker_process_has_ports_of_its_own_and_a_command_asks_all_of_them(

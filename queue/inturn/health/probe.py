@@ -1,6 +1,7 @@
 """Checks a worker from outside, as probes that run a command do."""
 
 import json
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from typing import NamedTuple
 
@@ -15,21 +16,19 @@ class Reply(NamedTuple):
 
 
 def ask(host: str, port: int, path: str) -> Reply:
-    connection = HTTPConnection(host, port, timeout=PATIENCE)
     try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return Reply(response.status == 200, _shorten(response.read()))
-    except (OSError, HTTPException, UnicodeError) as error:  # of the host's name
+        with closing(HTTPConnection(host, port, timeout=PATIENCE)) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return _read(response.status == 200, response.read())
+    except (OSError, HTTPException, UnicodeError) as error:  # the last about a host's name
         return Reply(False, f"no answer: {str(error) or type(error).__name__}")
-    finally:
-        connection.close()
 
 
-def _shorten(body: bytes) -> str:
+def _read(is_ok: bool, body: bytes) -> Reply:
     """Return the checks in one line."""
     try:
-        checks = json.loads(body)["checks"]
-    except (ValueError, KeyError, TypeError):
-        return "not a worker's health endpoint"
-    return ", ".join(f"{name}: {result}" for name, result in checks.items())
+        checks = json.loads(body)["checks"].items()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Reply(False, "not a worker's health endpoint")
+    return Reply(is_ok, ", ".join(f"{name}: {result}" for name, result in checks))
