@@ -6,19 +6,24 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from threading import Thread
 
 import psycopg
 import pytest
 
+from inturn.database.connectors import PsycopgConnector
 from inturn.endpoint import Answer, Endpoint
 from inturn.health.checks import Health
+from inturn.health.database_check import DatabaseCheck
 from inturn.health.probe import ask
 from inturn.vitals import Vitals
 from tests.cli.conftest import Run, Start, Until, defer
 from tests.conftest import Query
 from tests.metrics.scrape import free_ports, get
 from tests.proxy import Faulty
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.landing
 
@@ -213,6 +218,22 @@ def test_a_command_asks_a_worker_how_it_is(
     # On a busy machine, the database may take too long for a probe.
     until(lambda: run("health", "ready", "-p", str(port)).returncode == 0)
     assert run("health", "live").returncode == 2
+
+
+def test_a_check_that_gets_no_thread_is_made_again(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = DatabaseCheck(PsycopgConnector(dsn))
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", lambda _: _refuse_thread())
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            check.find_problem()
+    with closing(check):
+        wait_until(lambda: check.find_problem() is None)
+
+
+def _refuse_thread() -> None:
+    raise RuntimeError("can't start new thread")
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", b'{"checks": [{"name": "db"}]}'])

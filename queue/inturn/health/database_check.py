@@ -35,10 +35,11 @@ class DatabaseCheck:
         with self._guard:
             question = self._question
             if question is None or question.is_stale:
-                question = self._question = _Question()
+                question = _Question()
                 Thread(
                     target=self._ask, args=(question,), name="inturn health", daemon=True
                 ).start()
+                self._question = question  # now that somebody will answer it
         if question.answered.wait(PATIENCE):
             return question.problem
         return f"no answer for {time.monotonic() - question.asked_at:.0f} s"
