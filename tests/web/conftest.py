@@ -1,6 +1,7 @@
 """A browser for the dashboard of a test's app: without a network, on the test's database."""
 
 from collections.abc import Callable, Iterator
+from threading import Thread
 
 import pytest
 from starlette.testclient import TestClient
@@ -34,6 +35,11 @@ def browse(app: App) -> Browse:
         return TestClient(site, headers=SAME_ORIGIN, follow_redirects=False)
 
     return open_client
+
+
+def refuse_thread(thread: Thread) -> None:
+    """Stand in for `Thread.start` in a process that has too many threads."""
+    raise RuntimeError("can't start new thread")
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
+from threading import Thread
 from time import monotonic, sleep
 from typing import Literal
 
@@ -11,9 +13,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App, JobContext
+from inturn.operations.changes import bulk
+from inturn.operations.changes.jobs import JobFilter
 from inturn.web import Access
+from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns
 from tests.conftest import Query
-from tests.web.conftest import Browse
+from tests.waiting import wait_until
+from tests.web.conftest import Browse, refuse_thread
 
 HANGS = 120.0  # seconds; only keeps a failing test from hanging
 PATHS = [f"/bulk/{name}" for name in ("retry", "cancel", "delete")]
@@ -263,6 +269,24 @@ def test_a_change_can_be_stopped_and_the_rest_done_later(
     assert rest
     confirm(client, unescape(rest[1]), typed=str(len(left)))
     assert set(statuses(query).values()) == {"cancelled"}
+
+
+def test_a_change_that_gets_no_thread_takes_no_place(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = BulkRuns(app.connector)
+    which = bulk.for_action("cancel", JobFilter(task="shop.pay"), abort=False)
+    run = BulkRun(
+        *("job", "cancel", "ana", 0, False, {}),
+        lambda done, watch: bulk.change_jobs("cancel", which, done, watch=watch),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", refuse_thread)
+        for name in range(MOST_AT_ONCE):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                runs.begin(replace(run, name=str(name)))
+    runs.begin(run)
+    wait_until(lambda: run.state == "ended")
 
 
 def test_a_run_that_the_process_does_not_know_leads_to_the_rest(client: TestClient) -> None:

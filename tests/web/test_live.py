@@ -13,6 +13,7 @@ from inturn import App
 from inturn.web import Access, create_app, live
 from inturn.web.gate import Gate
 from tests.conftest import Query, Until
+from tests.web.conftest import refuse_thread
 
 pytestmark = pytest.mark.anyio
 THREAD = "inturn dashboard"
@@ -81,6 +82,21 @@ def site(app: App) -> Gate:
 
 def has_thread() -> bool:
     return any(thread.name == THREAD for thread in threading.enumerate())
+
+
+async def test_a_browser_that_gets_no_thread_does_not_leave_the_next_one_without(
+    app: App, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening = live.Live(app.connector)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            listening.join()
+    client = listening.join()
+    assert client is not None
+    assert await client.next_event() == "changed"
+    listening.leave(client)
+    await until(lambda: not has_thread())
 
 
 @pytest.mark.landing

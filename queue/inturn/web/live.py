@@ -58,13 +58,13 @@ class Live:
         with self._lock:
             if len(self._clients) >= MOST_CLIENTS:
                 return None
+            if not self._listens:
+                Thread(target=self._listen, name="inturn dashboard", daemon=True).start()
+                self._listens = True
             self._clients.add(client)
-            starts, self._listens = not self._listens, True
             has_missed = time.monotonic() < self._changed_at + LOAD_SECONDS
         if has_missed:
             client.wake("changed")
-        if starts:
-            Thread(target=self._listen, name="inturn dashboard", daemon=True).start()
         return client
 
     def leave(self, client: Client) -> None:

@@ -75,9 +75,11 @@ class BulkRuns:
             ended = [name for name, each in self._runs.items() if each.state != "running"]
             for name in ended[: max(0, len(ended) - REMEMBERED + 1)]:
                 del self._runs[name]
+            # A daemon thread: the process exits without waiting, and each step is a transaction.
+            threading.Thread(
+                target=self._run, args=(run,), name="inturn-web-bulk", daemon=True
+            ).start()
             self._runs[run.name] = run
-        # A daemon thread: the process exits without waiting, and each step is a transaction.
-        threading.Thread(target=self._run, args=(run,), name="inturn-web-bulk", daemon=True).start()
 
     def get(self, name: str) -> BulkRun | None:
         """Return a run of this process, or None."""
