@@ -270,9 +270,26 @@ def test_finished_jobs_are_found_by_lock_task_and_id(app: App, browser: Any, shi
     assert found("job", "customer:bob") == [3]
 
 
-def found(browser: Any, kind: str, **query: object) -> set[int]:
+def found(browser: Any, kind: str, **query: object) -> set[Any]:
     page = browser.get(f"/admin/inturn/{kind}/", query)
     return {row.pk for row in page.context["cl"].result_list}
+
+
+def test_a_lane_and_a_schedule_are_found_by_all_of_their_words(
+    app: App, browser: Any, django: Any
+) -> None:
+    locks = ('order 7 of "ann"', "order 7", '"7"')
+    for lock in locks:
+        app.lanes.pause(lock)
+    assert [found(browser, "lane", q=f" {lock} ") for lock in locks] == [{lock} for lock in locks]
+    assert found(browser, "lane", q="ORDER 7") == found(browser, "lane", q="7") == set()
+    add = "INSERT INTO inturn.schedules (task, periodic_id, cron, tz, since) "
+    with django.transaction.atomic():
+        with django.connection.cursor() as cursor:
+            cursor.execute(f"{add} VALUES ('nightly report', '', '@daily', 'UTC', now())")
+        assert found(browser, "schedule", q="nightly report") == {"nightly report"}
+        django.transaction.set_rollback(True)
+    assert found(browser, "worker", q="what has no search") == set()
 
 
 def test_jobs_are_found_by_any_of_their_locks_their_group_and_their_batch(

@@ -50,6 +50,16 @@ class ReadOnly(admin.ModelAdmin):
         allowed: bool = request.user.has_perm(f"inturn.change_{self.opts.model_name}")
         return allowed
 
+    def get_search_results(
+        self, request: Any, queryset: "QuerySet[Any]", search_term: str
+    ) -> tuple["QuerySet[Any]", bool]:
+        """Search for exactly this text. Django's own search would compare each word of it."""
+        term = search_term.strip()
+        return (self.search(queryset, term) if term else queryset), False
+
+    def search(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        return queryset.filter(**dict.fromkeys(self.search_fields, term))
+
 
 class StatusFilter(admin.SimpleListFilter):
     """Filters only the newest jobs, because no index has the status that people see."""
@@ -74,25 +84,15 @@ class SearchPage(ReadOnly):
     """A page of rows with ids, newest first. You search for an id or a text."""
 
     ordering = ("-id",)
-    search_fields = ("id",)  # Django shows the field if there are any; get_search_results decides
+    search_fields = ("id",)  # Django shows the field if there are any
 
-    def get_search_results(
-        self, request: Any, queryset: "QuerySet[Any]", search_term: str
-    ) -> tuple["QuerySet[Any]", bool]:
-        """Search for exactly this text. Django's own search would compare it in upper case."""
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        id = read_id(term)
-        if id is not None:
-            found = queryset.filter(id=id)
-            if found.exists():
-                return found, False
-        return self.search_text(queryset, term), False
+    def search(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        found = super().search(queryset, term) if read_id(term) is not None else queryset.none()
+        return found if found.exists() else self.search_text(queryset, term)
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
-        """Return the rows with this text. Without an override, a page finds only ids."""
-        return queryset.none()
+        """Return the rows with this text."""
+        raise NotImplementedError
 
 
 class JobPage(SearchPage):
@@ -240,7 +240,7 @@ class LaneAdmin(ReadOnly):
     )
     list_filter = ("state",)
     ordering = ("lock",)
-    search_fields = ("lock__exact",)
+    search_fields = ("lock",)
     search_help_text = "A lock"
     actions = actions.make_actions(actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
 
@@ -294,7 +294,7 @@ class ScheduleAdmin(ReadOnly):
     list_display = ("task", "periodic_id", "cron", "tz", "since", "last_instant", "last_job_id")
     list_display_links = None  # several schedules may have the same task, which is the key here
     ordering = ("task", "periodic_id")
-    search_fields = ("task__exact",)
+    search_fields = ("task",)
     search_help_text = "A task"
 
     def get_object(self, *_: Any, **__: Any) -> None:
