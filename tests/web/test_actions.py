@@ -1,12 +1,17 @@
 """Actions: each does what the command does, says what it does to the lane, and is audited."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
 from inturn.operations.changes import lanes
+from inturn.web import actions
+from tests.conftest import Query
+from tests.waiting import wait_until
 from tests.web.conftest import EMPTY
 
 
@@ -130,6 +135,32 @@ def test_an_action_on_a_job_that_is_gone_says_so(
     answer = client.post(f"/jobs/{job_id}/{verb}", data=EMPTY)
     assert answer.status_code == 409
     assert "Nothing was changed" in answer.text
+
+
+def test_an_action_that_loses_its_connection_does_not_say_that_nothing_was_changed(
+    client: TestClient, dsn: str, query: Query
+) -> None:
+    end = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database() AND application_name = 'inturn web'"
+    )
+    with psycopg.connect(dsn) as held, ThreadPoolExecutor() as threads:
+        held.execute("LOCK TABLE inturn.lanes")
+        answering = threads.submit(client.post, "/lane/pause?lock=a", data=EMPTY)
+        wait_until(lambda: query(end))
+        answer = answering.result()
+    assert answer.status_code == 409
+    assert "Unknown whether this was done" in answer.text
+    assert "Nothing was changed" not in answer.text
+
+
+def test_an_action_may_lose_its_connection_between_two_statements(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "TERMS", "SELECT pg_terminate_backend(pg_backend_pid())")
+    answer = client.post("/lane/pause?lock=a", data=EMPTY)
+    assert answer.status_code == 409
+    assert "The database cannot be reached or went away" in answer.text
 
 
 def test_what_was_done_is_in_the_log(

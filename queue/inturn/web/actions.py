@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from inturn.app import App
 from inturn.database import drive
-from inturn.errors import BadArgument, InturnError
+from inturn.errors import BadArgument, DatabaseUnavailable, InturnError
 from inturn.formatting import visible
 from inturn.operations import Operation
 from inturn.operations.changes import jobs, lanes
@@ -41,11 +41,12 @@ TARGETS = {"lock": "lock", "name": "name", "pattern": "limit", "id": "batch", "q
 
 
 class Refused(Exception):
-    """Nothing was changed. The text gives the reason, and `back` is the page to return to."""
+    """The text gives the reason, and `back` is the page to return to."""
 
     def __init__(self, reason: str, back: str = "/") -> None:
         super().__init__(reason)
         self.back = back
+        self.title = "Nothing was changed"
 
 
 class Done(NamedTuple):
@@ -127,11 +128,13 @@ def run_action(action: Action, app: App, request: Request, access: Access, form:
 def _attempt(action: Action, app: App, request: Request, by: str, form: Form) -> Done | Refused:
     connector = app.connector
     try:
-        with closing(connector.connect("web")) as connection:
+        with drive.translate_errors(), closing(connector.connect("web")) as connection:
             connection.execute(TERMS)
             return action.change(Change(request, form, by, connection, connector.schema))
     except InturnError as error:
         refused = Refused(str(error), action.back or find_back(request))
+        if isinstance(error, DatabaseUnavailable) and error.outcome_unknown:
+            refused.title = "Unknown whether this was done"
         refused.__cause__ = error
         return refused
     except Refused as refused:

@@ -217,7 +217,7 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
         return render_message(
             request,
             409,
-            "Nothing was changed",
+            refused.title,
             str(refused),
             back=refused.back,
             schema=site.reading.schema,
