@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 
@@ -158,6 +158,30 @@ def test_a_result_that_is_not_there(app: App, tasks: Any, ship: Any) -> None:
     for result_id in ("0", "x", "-1", "99999", "9" * 30, "9" * 5000, str(int(others))):
         with pytest.raises(TaskResultDoesNotExist):
             tasks.add.get_backend().get_result(result_id)
+
+
+@pytest.mark.parametrize("name", [".task", "..task", "no.such.task", "json.loads"])
+def test_a_job_whose_name_is_no_task_of_django_has_no_result(
+    app: App, tasks: Any, name: str
+) -> None:
+    from inturn.django.tasks_api import TaskResultDoesNotExist
+
+    job_id = app.configure_task(name).defer(args=[], kwargs={})
+    with pytest.raises(TaskResultDoesNotExist):
+        tasks.add.get_result(str(job_id))
+
+
+def test_without_time_zones_a_result_has_naive_times(app: App, tasks: Any) -> None:
+    from django.test import override_settings
+
+    with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
+        due = datetime.now() + timedelta(hours=1)
+        result = tasks.add.using(run_after=due).enqueue(1)
+        found = tasks.add.get_result(result.id)
+        assert found.task == result.task
+        assert timedelta(0) <= result.enqueued_at - found.enqueued_at < timedelta(minutes=1)
+        again = found.task.enqueue(1)
+    assert find_job(app, again).scheduled_at == find_job(app, result).scheduled_at
 
 
 def test_signals_are_sent_and_a_retry_is_not_the_end(app: App, tasks: Any) -> None:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from inturn.django.tasks_api import (
@@ -49,9 +52,9 @@ def read_result(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> An
         kwargs=job.task_kwargs["kwargs"],
         backend=backend,
         status=status,
-        enqueued_at=job.created_at,
-        started_at=None if job.status == Status.CLAIMED else job.started_at,
-        finished_at=job.finished_at,
+        enqueued_at=_localize(job.created_at),
+        started_at=None if job.status == Status.CLAIMED else _localize(job.started_at),
+        finished_at=_localize(job.finished_at),
         errors=[_read_error(each) for each in job.errors],
         worker_ids=[str(job.worker_id)] * started,
     )
@@ -64,19 +67,27 @@ def _find_task(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> Any
     """Return the task with the options of the job, as it was enqueued."""
     try:
         task = import_string(job.task_name)
-    except ImportError:
+    except (ImportError, TypeError, ValueError):  # the last two: no module can have this name
         task = None
     if not isinstance(task, Task) or job.task_kwargs.keys() != {"args", "kwargs"}:
         raise TaskResultDoesNotExist(str(job.id))
     changes = {"priority": job.priority, "queue_name": job.queue, "backend": backend}
     if not job.attempts:
-        changes["run_after"] = job.scheduled_at  # a retry writes another time there
+        changes["run_after"] = _localize(job.scheduled_at)  # a retry writes another time there
     if job.lock != defaults.get("lock"):
         changes["lock"] = job.lock
     try:
         return task.using(**changes)
     except InvalidTask:  # the job has moved to a queue that the backend does not have
         return task
+
+
+def _localize(moment: datetime | None) -> datetime | None:
+    """Return a time as Django has it, which is naive without USE_TZ."""
+    if moment is None or settings.USE_TZ:
+        return moment
+    naive: datetime = timezone.make_naive(moment)
+    return naive
 
 
 def _read_error(error: Mapping[str, Any]) -> Any:
