@@ -41,12 +41,13 @@ TARGETS = {"lock": "lock", "name": "name", "pattern": "limit", "id": "batch", "q
 
 
 class Refused(Exception):
-    """The text gives the reason, and `back` is the page to return to."""
+    """The text gives the reason, and `back` is the page to return to, by default the action's."""
 
-    def __init__(self, reason: str, back: str = "/") -> None:
+    title = "Nothing was changed"
+
+    def __init__(self, reason: str, back: str = "") -> None:
         super().__init__(reason)
         self.back = back
-        self.title = "Nothing was changed"
 
 
 class Done(NamedTuple):
@@ -81,7 +82,7 @@ class Change:
 class Action:
     """A path to post to, the permission it needs, and its function.
 
-    `back` is the page to return to if the database refuses it, by default that of its lane or job.
+    `back` is the page to return to if it is refused, by default that of its lane or job.
     """
 
     path: str
@@ -132,13 +133,14 @@ def _attempt(action: Action, app: App, request: Request, by: str, form: Form) ->
             connection.execute(TERMS)
             return action.change(Change(request, form, by, connection, connector.schema))
     except InturnError as error:
-        refused = Refused(str(error), action.back or find_back(request))
+        refused = Refused(str(error))
         if isinstance(error, DatabaseUnavailable) and error.outcome_unknown:
             refused.title = "Unknown whether this was done"
         refused.__cause__ = error
-        return refused
-    except Refused as refused:
-        return refused
+    except Refused as raised:
+        refused = raised
+    refused.back = refused.back or action.back or find_back(request)
+    return refused
 
 
 def _trace(
@@ -168,14 +170,14 @@ def pause_lane(change: Change) -> Done:
     lock = require(change, "lock")
     pause = lanes.pause_lane(lock, get_reason(change), None, change.by, get_length(change))
     if not change.run(pause):
-        raise _refuse(change, "This lane is halted, so nothing starts in it anyway.")
+        raise Refused("This lane is halted, so nothing starts in it anyway.")
     return _show_lane(lock, "paused")
 
 
 def resume_lane(change: Change) -> Done:
     lock = require(change, "lock")
     if not change.run(lanes.resume_lane(lock, change.by)):
-        raise _refuse(change, "This lane is neither paused nor halted.")
+        raise Refused("This lane is neither paused nor halted.")
     return _show_lane(lock, "resumed")
 
 
@@ -184,7 +186,7 @@ def retry_head(change: Change) -> Done:
     lock = require(change, "lock")
     job_id = change.run(lanes.retry_head(lock, change.by))
     if job_id is None:
-        raise _refuse(change, "This lane does not wait for a retry.")
+        raise Refused("This lane does not wait for a retry.")
     return _show_lane(lock, "head-retried", job_id)
 
 
@@ -194,9 +196,9 @@ def skip_head(change: Change) -> Done:
     with change.transaction():
         job_id = change.run(lanes.skip_head(lock, change.by))
         if job_id is None:
-            raise _refuse(change, "This lane has no waiting jobs.")
+            raise Refused("This lane has no waiting jobs.")
         if str(job_id) != change.form.get("head"):
-            raise _refuse(change, "Another job is now the head of this lane. Check it again.")
+            raise Refused("Another job is now the head of this lane. Check it again.")
     return _show_lane(lock, "head-skipped", job_id)
 
 
@@ -204,7 +206,7 @@ def cancel_waiting(change: Change) -> Done:
     """Cancel all waiting jobs of a lane, if the person has typed its name."""
     lock = require(change, "lock")
     if change.form.get("confirm", "") != visible(lock):
-        raise _refuse(change, "The name you typed is not the lane's.")
+        raise Refused("The name you typed is not the lane's.")
     return _show_lane(lock, "waiting-cancelled", change.run(lanes.cancel_waiting(lock, change.by)))
 
 
@@ -212,14 +214,14 @@ def retry_job(change: Change) -> Done:
     """Run an ended job again, or a scheduled one now."""
     job_id = _get_job_id(change)
     if not change.run(jobs.retry_job(job_id, change.by)):
-        raise _refuse(change, "This job is already waiting or running.")
+        raise Refused("This job is already waiting or running.")
     return Done("job-retried", f"/jobs/{job_id}", number=job_id)
 
 
 def delete_job(change: Change) -> Done:
     job_id = _get_job_id(change)
     if not change.run(jobs.delete_job(job_id, change.by)):
-        raise _refuse(change, "This job is running or already gone.")
+        raise Refused("This job is running or already gone.")
     return Done("job-deleted", "/", number=job_id)
 
 
@@ -228,19 +230,15 @@ def cancel_job(change: Change, *, abort: bool) -> Done:
     job_id = _get_job_id(change)
     status = change.run(jobs.cancel_job(job_id, abort, change.by))
     if status == "doing" and not abort:
-        raise _refuse(change, "A worker has already claimed this job. You can ask it to abort it.")
+        raise Refused("A worker has already claimed this job. You can ask it to abort it.")
     if status not in ("cancelled", "doing"):
-        raise _refuse(change, "This job has already ended or is gone.")
+        raise Refused("This job has already ended or is gone.")
     word = "job-aborting" if status == "doing" else "job-cancelled"
     return Done(word, f"/jobs/{job_id}", number=job_id)
 
 
 def _show_lane(lock: str, result: str, number: int | None = None) -> Done:
     return Done(result, "/lane", {"lock": lock}, number)
-
-
-def _refuse(change: Change, reason: str) -> Refused:
-    return Refused(reason, find_back(change.request))
 
 
 def get_target(change: Change, name: str) -> str:

@@ -30,7 +30,7 @@ def pause_queue(change: Change) -> Done:
 def pause_everything(change: Change) -> Done:
     """Pause all queues, if the person has typed the word."""
     if change.form.get("confirm", "").strip().lower() != "everything":
-        raise Refused("To pause all queues, type the word: everything", "/queues")
+        raise Refused("To pause all queues, type the word: everything")
     _pause(change, None)
     return Done("everything-paused", "/queues")
 
@@ -38,14 +38,14 @@ def pause_everything(change: Change) -> Done:
 def resume_queue(change: Change) -> Done:
     name = get_target(change, "name")
     if not name or not change.run(pauses.resume_queue(name, change.by)):
-        raise Refused("This queue is not paused individually.", "/queues")
+        raise Refused("This queue is not paused individually.")
     return Done("queue-resumed", "/queue", {"name": name})
 
 
 def resume_everything(change: Change) -> Done:
     """End the pause of all queues. Those of single queues stay."""
     if not change.run(pauses.resume_queue(None, change.by)):
-        raise Refused("There is no pause of all queues.", "/queues")
+        raise Refused("There is no pause of all queues.")
     return Done("everything-resumed", "/queues")
 
 
@@ -60,7 +60,7 @@ def pause_task(change: Change) -> Done:
 def resume_task(change: Change) -> Done:
     name = get_target(change, "name")
     if not name or not change.run(pauses.resume_task(name, change.by)):
-        raise Refused("This task is not paused.", "/tasks")
+        raise Refused("This task is not paused.")
     return Done("task-resumed", "/task", {"name": name})
 
 
@@ -81,7 +81,7 @@ def set_limit(change: Change) -> Done:
 
 def remove_limit(change: Change) -> Done:
     if not change.run(limits.remove_limit(get_target(change, "pattern"), change.by)):
-        raise Refused("There is no such limit.", "/limits")
+        raise Refused("There is no such limit.")
     return Done("limit-removed", "/limits")
 
 
@@ -121,7 +121,7 @@ def _get_batch(change: Change) -> BatchProgress:
     id = read_id(get_target(change, "id"))
     found = change.run(batches.show_batch(id)) if id else None
     if found is None:
-        raise Refused("There is no such batch.", "/batches")
+        raise Refused("There is no such batch.")
     return found
 
 
@@ -133,9 +133,10 @@ def _read_number(change: Change, name: str) -> int | None:
     text = change.form.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+    number = read_id(text)
+    if number is None:
         raise BadArgument(name, "is not a whole number")
-    return int(text)
+    return number
 
 
 QUEUE_ACTIONS = (
