@@ -10,11 +10,11 @@ from inturn.doctor.failed_attempts import FailedAttempt
 from inturn.formatting import amount, option_value, requote, visible
 from inturn.model import Reason
 from inturn.operations.changes import jobs, lanes
-from inturn.operations.changes.jobs import SEARCHED, JobSummary
+from inturn.operations.changes.jobs import SEARCHED
 from inturn.operations.changes.lanes import LaneReport
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED
-from inturn.web.lanes.runs import Picture, draw_runs
+from inturn.web.lanes.runs import draw_runs
 from inturn.web.page import NotThere, Offer, View
 from inturn.web.reading import PageReader
 
@@ -44,25 +44,18 @@ class Failure:
     halts: bool  # else its retry is on the way
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnRuns:
-    """The last ended jobs, and their picture."""
-
-    ended: list[JobSummary]
-    searched: int | None  # if the search was limited to this many jobs
-    picture: Picture | None
-
-
 def read(view: View) -> dict[str, Any]:
     lock = view.get("lock")
     if not lock:
         raise NotThere("The address names no lane. Find it in the list of lanes.")
     state = view.panel(lambda reader: _read_state(reader, lock, view.now))
     report = state.value.report if state.value else None
-    runs = view.panel(lambda reader: _read_runs(reader, lock, report, view.now))
+    runs = view.read(dashboard.list_runs(lock, ENDED, PAST))
+    ended = runs.value.ended if runs.value else []
     line = view.read(dashboard.list_line(lock, NEXT))
     changes = view.read(lanes.list_audit(lock, CHANGES))
-    if report is not None and not report.is_known and not _has(runs, line, changes):
+    shown = any((ended, line.value, changes.value, runs.problem, line.problem, changes.problem))
+    if report is not None and not report.is_known and not shown:
         raise NotThere("There is no lane with this lock: it has no jobs and no changes.")
     head = report.head if report else None
     command = f"queue jobs list --lock {option_value(lock)}"
@@ -74,17 +67,11 @@ def read(view: View) -> dict[str, Any]:
         "state_of": state,
         "failure": _get_failure(report) if report else None,
         "runs": runs,
+        "picture": draw_runs(ended, report, view.now) if report else None,
         "line": line,
         "changes": changes,
         "head_queue": line.value[0].queue if line.value else None,
     }
-
-
-def _has(*panels: Any) -> bool:
-    return any(
-        panel.problem or (panel.value.ended if isinstance(panel.value, DrawnRuns) else panel.value)
-        for panel in panels
-    )
 
 
 def _read_state(reader: PageReader, lock: str, now: datetime) -> State:
@@ -114,14 +101,6 @@ def _get_failure(report: LaneReport) -> Failure | None:
 def _make_headline(line: str) -> str:
     """Return the line `failed 7 mail.send  why` as `failed job 7 mail.send: why`."""
     return line.strip().replace(" ", " job ", 1).replace("  ", ": ", 1)
-
-
-def _read_runs(
-    reader: PageReader, lock: str, report: LaneReport | None, now: datetime
-) -> DrawnRuns:
-    last = reader.run(dashboard.list_runs(lock, ENDED, PAST))
-    picture = draw_runs(last.ended, report, now) if report else None
-    return DrawnRuns(last.ended, last.searched, picture)
 
 
 def _list_offers(report: LaneReport) -> Iterator[Offer]:
