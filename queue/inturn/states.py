@@ -1,7 +1,8 @@
 """The statuses of jobs and the states of lanes that people can filter by."""
 
 WAITING = ("todo", "blocked", "limited", "scheduled", "pending")
-LIVE = (*WAITING, "claimed", "doing")
+TAKEN = ("claimed", "doing")  # by a worker
+LIVE = (*WAITING, *TAKEN)
 ENDED = ("succeeded", "failed", "cancelled", "aborted")
 STATUSES = (*LIVE, *ENDED)
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from inturn.doctor.failed_attempts import read_attempts
 from inturn.model import StoredJob
+from inturn.states import TAKEN
 
-RUNNING = ("claimed", "doing")
 DUE = "due"
 SAME = timedelta(seconds=1)  # the end is stored a moment after the attempt failed
 
@@ -34,7 +34,7 @@ def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
         else:
             timeline.append(Moment(at, what))
     if job.finished_at is None and timeline and timeline[-1].at <= now:
-        wait = "run" if job.status in RUNNING else _name_wait(job)
+        wait = "run" if job.status in TAKEN else _name_wait(job)
         timeline.append(Moment(now, "now", now - timeline[-1].at, wait))
     return timeline
 

@@ -12,7 +12,7 @@ from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import dashboard
-from inturn.states import ENDED, LIVE
+from inturn.states import ENDED, TAKEN, WAITING
 from inturn.web.jobs.timeline import draw_timeline
 from inturn.web.page import NotThere, Offer, View
 from inturn.web.reading import PageReader
@@ -22,8 +22,6 @@ from inturn.whole_numbers import read_id
 
 NEIGHBOURS = 10
 CHANGES = 10
-STARTED = ("claimed", "doing")
-WAITING = tuple(status for status in LIVE if status not in STARTED)
 
 
 def read(view: View) -> dict[str, Any]:
@@ -86,7 +84,7 @@ def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[Offer]:
     if job.status in WAITING:
         effect = f"The job ends without running.{waits}"
         yield Offer(f"{path}/cancel", "cancel", "Cancel", effect, is_final=True)
-    if job.status in STARTED:
+    if job.status in TAKEN:
         effect = (
             "Asks its worker to abort it. An async task is cancelled, and a sync task has to check "
             f"should_abort().{waits}"
@@ -122,5 +120,5 @@ def _name_worker(view: View, job: StoredJob) -> str | None:
     if job.worker_id is None:
         return None
     workers = view.header.value.workers if view.header.value else []
-    names = [each.name for each in workers if each.id == job.worker_id]
-    return names[0] if names else f"{job.worker_id} (gone)"
+    names = (each.name for each in workers if each.id == job.worker_id)
+    return next(names, f"{job.worker_id} (gone)")

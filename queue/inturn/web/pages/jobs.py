@@ -11,7 +11,7 @@ from inturn.formatting import last_line
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 from inturn.operations.reading import failures, job_pages
 from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
-from inturn.states import ENDED, STATUSES, WAITING
+from inturn.states import ENDED, STATUSES, TAKEN, WAITING
 from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import View
 from inturn.web.reading import BADGE_SECONDS, PageReader
@@ -81,7 +81,7 @@ def describe_time(job: JobSummary) -> tuple[str, datetime]:
     """Return the job's last event and its time, or its due time."""
     if job.finished_at is not None:
         return "ended", job.finished_at
-    if job.status in ("claimed", "doing") and job.started_at is not None:
+    if job.status in TAKEN and job.started_at is not None:
         return "started", job.started_at
     if job.status == "scheduled" and job.scheduled_at is not None:
         return "due", job.scheduled_at
