@@ -285,7 +285,7 @@ def test_a_change_that_gets_no_thread_takes_no_place(
         for name in range(MOST_AT_ONCE):
             with pytest.raises(RuntimeError, match="can't start new thread"):
                 runs.begin(replace(run, name=str(name)))
-    runs.begin(run)
+    assert runs.begin(run)
     wait_until(lambda: run.state == "ended")
 
 

@@ -17,7 +17,7 @@ from inturn.web.bulk.request import (
     check_number,
     read_until,
 )
-from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns, TooManyRuns
+from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")
@@ -70,13 +70,11 @@ def stop(noun: str, action: str, change: Change) -> Done:
 
 
 def _begin(change: Change, run: BulkRun) -> Done:
-    try:
-        _runs(change).begin(run)
-    except TooManyRuns:
+    if not _runs(change).begin(run):
         raise Refused(
             f"{MOST_AT_ONCE} bulk changes are already running. Wait until one has ended.",
             _back(run.noun, run.query),
-        ) from None
+        )
     return _show(run, "bulk-begun")
 
 

@@ -27,10 +27,6 @@ State = Literal["running", "stopped", "broken", "ended"]
 logger = logging.getLogger(__name__)
 
 
-class TooManyRuns(Exception):
-    """The maximum number of bulk changes is already running."""
-
-
 class _Stopped(Exception):
     """A person stopped the run."""
 
@@ -67,11 +63,11 @@ class BulkRuns:
         self._guard = threading.Lock()
         self._runs: dict[str, BulkRun] = {}
 
-    def begin(self, run: BulkRun) -> None:
-        """Start a run, or raise TooManyRuns."""
+    def begin(self, run: BulkRun) -> bool:
+        """Start a run. Return False if too many are running."""
         with self._guard:
             if sum(each.state == "running" for each in self._runs.values()) >= MOST_AT_ONCE:
-                raise TooManyRuns
+                return False
             ended = [name for name, each in self._runs.items() if each.state != "running"]
             for name in ended[: max(0, len(ended) - REMEMBERED + 1)]:
                 del self._runs[name]
@@ -80,6 +76,7 @@ class BulkRuns:
                 target=self._run, args=(run,), name="inturn-web-bulk", daemon=True
             ).start()
             self._runs[run.name] = run
+            return True
 
     def get(self, name: str) -> BulkRun | None:
         """Return a run of this process, or None."""
