@@ -5,7 +5,7 @@ Each cell's own dashboard is below it, at /cell/3/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -58,7 +58,7 @@ def find_cell(homes: Sequence[Connector], request: Request) -> Response:
 def _read_rows(homes: Sequence[Connector]) -> list[CellRow]:
     numbers = range(len(homes))
     try:
-        found, errors = ask_all(numbers, _make_reader(homes)), {}
+        found, errors = ask_all(numbers, lambda number: _read_row(number, homes[number])), {}
     except CellsUnanswered as error:
         found, errors = error.answers, error.errors  # type: ignore[assignment]
     return [
@@ -69,21 +69,17 @@ def _read_rows(homes: Sequence[Connector]) -> list[CellRow]:
     ]
 
 
-def _make_reader(homes: Sequence[Connector]) -> Callable[[int], CellRow]:
-    def read(number: int) -> CellRow:
-        home = homes[number]
-        with home.connect() as connection:
-            queues = home.run(workers.list_queues(), connection)
-            # Not from the queues: one without jobs is listed only if a worker names it.
-            live = home.run(workers.list_workers(MOST), connection)
-        return CellRow(
-            number,
-            str(home),
-            sum(each.runnable for each in queues),
-            sum(each.doing for each in queues),
-            sum(each.state != "late" for each in live),
-            any(each.more for each in queues),
-            None,
-        )
-
-    return read
+def _read_row(number: int, home: Connector) -> CellRow:
+    with home.connect() as connection:
+        queues = home.run(workers.list_queues(), connection)
+        # Not from the queues: one without jobs is listed only if a worker names it.
+        live = home.run(workers.list_workers(MOST), connection)
+    return CellRow(
+        number,
+        str(home),
+        sum(each.runnable for each in queues),
+        sum(each.doing for each in queues),
+        sum(each.state != "late" for each in live),
+        any(each.more for each in queues),
+        None,
+    )

@@ -115,9 +115,9 @@ class View(Links):
         """Return what the operation returns, or why it failed."""
         return self.panel(lambda reader: reader.run(operation), seconds)
 
-    def get(self, name: str, default: str = "") -> str:
+    def get(self, name: str) -> str:
         """Return a value of the address, without NUL, which PostgreSQL refuses."""
-        return self.request.query_params.get(name, default).replace("\0", "")
+        return self.request.query_params.get(name, "").replace("\0", "")
 
     def get_id(self, name: str) -> int:
         """Return a number of the address, or the highest possible one."""
