@@ -3,16 +3,7 @@
 No label is an id, a lock, a worker or a host: there would be no end of series.
 """
 
-from enum import StrEnum
 from typing import NamedTuple
-
-
-class Kind(StrEnum):
-    """The kind of a metric, as Prometheus names it."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
 
 
 class Metric(NamedTuple):
@@ -24,10 +15,11 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
+        """Its kind, as Prometheus names it."""
         if self.buckets:
-            return Kind.HISTOGRAM
-        return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
 
     @property
     def help(self) -> str:

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 
 from inturn.endpoint import Answer, Route
-from inturn.metrics.catalogue import METRICS, Kind
+from inturn.metrics.catalogue import METRICS
 
 PATH = "/metrics"
 
@@ -23,7 +23,7 @@ def family(name: str, values: Mapping[Any, float] | float) -> Metric:
     """Return a gauge or a counter of the catalogue, with a value for each tuple of labels."""
     about = METRICS[name]
     rows = values if isinstance(values, Mapping) else {(): values}
-    kind = CounterMetricFamily if about.kind is Kind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if about.kind == "counter" else GaugeMetricFamily
     found = kind(name, about.help, labels=about.labels)
     for labels, value in rows.items():
         found.add_metric(list(labels), value)
