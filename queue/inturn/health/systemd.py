@@ -3,12 +3,10 @@
 import logging
 import os
 import socket
-from collections.abc import MutableMapping
 from contextlib import suppress
 
 logger = logging.getLogger(__name__)
-SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
-VARIABLES = (SOCKET, WATCHDOG, WATCHDOG_PID)
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class Notifier:
@@ -41,13 +39,12 @@ class Notifier:
             self._socket.sendto(words.encode(), self._address)
 
 
-def find_notifier(environment: MutableMapping[str, str] = os.environ) -> Notifier | None:
+def find_notifier() -> Notifier | None:
     """Return a notifier if systemd waits for this process, otherwise None.
 
     The variables are removed, so that a process that a task starts does not speak for the worker.
     """
-    address = environment.pop(SOCKET, "")
-    microseconds, pid = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
+    address, microseconds, pid = (os.environ.pop(name, "") for name in VARIABLES)
     if not address.startswith(("/", "@")):
         return None
     is_watched = microseconds.isdecimal() and pid in ("", str(os.getpid()))
