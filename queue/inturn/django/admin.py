@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 
 from inturn.django import actions
 from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
-from inturn.formatting import name_locks
+from inturn.formatting import last_line, name_locks
 from inturn.whole_numbers import read_id
 
 MOST = 1000  # rows on all pages; search for older ones by id
@@ -173,7 +173,7 @@ class FinishedJobAdmin(JobPage):
         if job.status == "succeeded":
             text = "" if job.result is None else str(job.result)
         else:
-            text = last_line(job)
+            text = last_error(job)
         return shorten(text)
 
 
@@ -185,8 +185,8 @@ def link_to(column: str, value: object) -> str:
     return link
 
 
-def last_line(job: FinishedJob) -> str:
-    return str(job.errors[-1].get("error")).rpartition("\n")[2] if job.errors else ""
+def last_error(job: FinishedJob) -> str:
+    return last_line(job.errors[-1].get("error")) if job.errors else ""
 
 
 def shorten(text: str) -> str:
@@ -265,7 +265,7 @@ class LaneAdmin(ReadOnly):
             .order_by("-finished_at")
             .first()
         )
-        return "" if failed is None else shorten(last_line(failed))
+        return "" if failed is None else shorten(last_error(failed))
 
 
 @admin.register(Worker)

@@ -39,7 +39,7 @@ class _Run:
         except Exception as error:
             self._fail(started, context, error)
             raise
-        self._succeed(started, value)
+        self._finish(started, TaskResultStatus.SUCCESSFUL, _return_value=value)
         return value
 
     async def run_async(self, context: JobContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -50,7 +50,8 @@ class _Run:
         except Exception as error:
             await sync_to_async(self._fail)(started, context, error)
             raise
-        await sync_to_async(self._succeed)(started, value)
+        succeed = sync_to_async(self._finish)
+        await succeed(started, TaskResultStatus.SUCCESSFUL, _return_value=value)
         return value
 
     def _context(self, result: Any) -> tuple[Any, ...]:
@@ -69,9 +70,6 @@ class _Run:
         )
         task_started.send(type(self.task.get_backend()), task_result=result)
         return result
-
-    def _succeed(self, result: Any, value: Any) -> None:
-        self._finish(result, TaskResultStatus.SUCCESSFUL, _return_value=value)
 
     def _fail(self, result: Any, context: JobContext, error: Exception) -> None:
         strategy = context.task.retry_strategy
