@@ -10,7 +10,8 @@ import pytest
 from inturn import App
 from inturn.database import drive
 from inturn.sql import fill_schema
-from inturn.web.cells import _read_rows
+from inturn.web.cells import read_rows
+from inturn.web.reading import Reading
 from tests.cells.conftest import COUNT
 from tests.cells.load import query
 from tests.cells.test_app import LOCKS
@@ -60,7 +61,8 @@ def test_a_job_costs_one_statement_and_a_bulk_one_for_each_cell(
         join = app.configure_task("t", lock=LOCKS[6], connection=mine)
         assert sum(count(join.defer)) == 5, "a look at the database with three cells, and the job"
         assert count(join.defer) == [1]
-    assert count(lambda: _read_rows(app.connector.homes)) == [4] * COUNT, "two for the check"
+    cells = [Reading(home) for home in app.connector.homes]
+    assert count(lambda: read_rows(cells)) == [4] * COUNT, "two for the check"
 
 
 def test_a_worker_process_keeps_three_connections(app: App, dsns: list[str]) -> None:

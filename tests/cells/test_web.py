@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -69,8 +70,17 @@ def test_it_says_which_cell_does_not_answer(homes: list[PsycopgConnector]) -> No
     away = PsycopgConnector(AWAY, schema="inturn_02", timeout=1)
     with browse(App(cells=[*homes[:2], away, *homes[3:]])) as client:
         page = client.get("/").text
-    assert page.count("The database cannot be reached") == 1
+    assert page.count("does not answer: The database cannot be reached<") == 1
     assert "cell 2 (127.0.0.1:1/cells, schema inturn_02) <strong>does not" in page
+
+
+def test_it_does_not_wait_for_a_cell_with_a_locked_table(
+    homes: list[PsycopgConnector], client: TestClient
+) -> None:
+    with psycopg.connect(homes[2].dsn) as other:
+        other.execute("LOCK TABLE inturn_02.workers")
+        page = client.get("/").text
+    assert page.count("does not answer: A table of the queue is locked<") == 1
 
 
 def test_its_pages_are_not_for_everybody(app: App) -> None:

@@ -141,15 +141,15 @@ def _create_over_cells(
     """Return a page about all cells, with each cell's own dashboard below it."""
     from inturn.web.cells import find_cell, show_cells
 
-    homes = app.connector.homes
+    cells = [Reading(home) for home in app.connector.homes]
     own = [
         create_app(app.cell(cell), authorize=authorize, read_only=read_only, redact=redact)
-        for cell in range(len(homes))
+        for cell in range(len(cells))
     ]
 
     def answer(read: Callable[..., Response]) -> Callable[[Request], Awaitable[Response]]:
         async def in_thread(request: Request, _: Access) -> Response:
-            return await anyio.to_thread.run_sync(read, homes, request)
+            return await anyio.to_thread.run_sync(read, cells, request)
 
         return guard(authorize, read_only, in_thread)
 

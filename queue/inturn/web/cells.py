@@ -13,11 +13,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from inturn.cells.asking import ask_all
 from inturn.cells.placing import STEP
-from inturn.database.connector import Connector
-from inturn.errors import CellsUnanswered
 from inturn.operations.engine import workers
 from inturn.tasks.lanes import cell_of
 from inturn.web.page import Links
+from inturn.web.reading import Problem, Reading
 from inturn.whole_numbers import read_id
 
 MOST = 10_000  # workers
@@ -32,54 +31,51 @@ class CellRow(NamedTuple):
     doing: int
     workers: int
     more: bool
-    problem: str | None
+    problem: Problem | None
 
 
-def show_cells(homes: Sequence[Connector], request: Request, missing: str = "") -> Response:
+def show_cells(cells: Sequence[Reading], request: Request, missing: str = "") -> Response:
     """Return the page. It asks all cells side by side."""
-    values = {"rows": _read_rows(homes), "missing": missing}
+    values = {"rows": read_rows(cells), "missing": missing}
     return HTMLResponse(Links(request).render("cells.html", **values, sections=[], schema=None))
 
 
-def find_cell(homes: Sequence[Connector], request: Request) -> Response:
+def find_cell(cells: Sequence[Reading], request: Request) -> Response:
     """Redirect to the page of a job or a lane in its cell."""
     text = request.query_params.get("find", "").replace("\0", "")
     id = read_id(text)
-    if not text or (id is not None and id % STEP >= len(homes)):
-        return show_cells(homes, request, f"No cell has job {text}." if text else "")
+    if not text or (id is not None and id % STEP >= len(cells)):
+        return show_cells(cells, request, f"No cell has job {text}." if text else "")
     links = Links(request)
     if id is not None:
         target = links.url(f"/cell/{id % STEP}/jobs/{id}")
     else:
-        target = links.url(f"/cell/{cell_of(text, len(homes))}/lane", lock=text)
+        target = links.url(f"/cell/{cell_of(text, len(cells))}/lane", lock=text)
     return RedirectResponse(target.unescape(), 303)
 
 
-def _read_rows(homes: Sequence[Connector]) -> list[CellRow]:
-    numbers = range(len(homes))
-    try:
-        found, errors = ask_all(numbers, lambda number: _read_row(number, homes[number])), {}
-    except CellsUnanswered as error:
-        found, errors = error.answers, error.errors  # type: ignore[assignment]
-    return [
-        found[n]
-        if n in found
-        else CellRow(n, str(homes[n]), 0, 0, 0, more=False, problem=str(errors[n]))
-        for n in numbers
-    ]
+def read_rows(cells: Sequence[Reading]) -> list[CellRow]:
+    numbers = range(len(cells))
+    found = ask_all(numbers, lambda number: _read_row(number, cells[number]))
+    return [found[number] for number in numbers]
 
 
-def _read_row(number: int, home: Connector) -> CellRow:
-    with home.connect() as connection:
-        queues = home.run(workers.list_queues(), connection)
-        # Not from the queues: one without jobs is listed only if a worker names it.
-        live = home.run(workers.list_workers(MOST), connection)
+def _read_row(number: int, cell: Reading) -> CellRow:
+    with cell.open() as reader:
+        # Workers not from the queues: one without jobs is listed only if a worker names it.
+        panel = reader.panel(
+            lambda reader: (
+                reader.run(workers.list_queues()),
+                reader.run(workers.list_workers(MOST)),
+            )
+        )
+    queues, live = panel.value or ([], [])
     return CellRow(
         number,
-        str(home),
+        str(cell),
         sum(each.runnable for each in queues),
         sum(each.doing for each in queues),
         sum(each.state != "late" for each in live),
         any(each.more for each in queues),
-        None,
+        panel.problem,
     )

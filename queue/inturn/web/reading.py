@@ -92,6 +92,9 @@ class Reading:
         # A mounted app does not learn of the process's exit.
         weakref.finalize(self, _close_all, self._idle)
 
+    def __str__(self) -> str:
+        return str(self._connector)
+
     @contextmanager
     def open(self) -> Iterator[PageReader]:
         """Lend a reader, which connects at its first read."""
