@@ -1,6 +1,8 @@
 """Lane: its strip, its past, and how far its past is searched."""
 
 import re
+from datetime import date, timedelta
+from itertools import pairwise
 
 from starlette.testclient import TestClient
 
@@ -129,7 +131,23 @@ def test_one_run_is_no_picture_and_no_time_stands_there_twice(client: TestClient
     assert "Nothing has run" not in page
     send.configure(lock="a").defer()
     app.run_worker()
+    times = find_times(client)
+    assert len(times) == len(set(times)) > 0
+
+
+def test_runs_of_several_weeks_have_dates_below(client: TestClient, app: App, query: Query) -> None:
+    app.task(name="send")(lambda: None)
+    ids = app.configure_task("send", lock="a").batch_defer({}, {})
+    app.run_worker()
+    longer = "UPDATE finished_jobs SET started_at = started_at - interval '28 days' WHERE id = %s"
+    query(f"{longer} RETURNING 1", ids[0])
+    days = [date.fromisoformat(text) for text in find_times(client)]
+    assert {later - day for day, later in pairwise(days)} == {timedelta(days=7)}
+    assert len(days) == 4
+
+
+def find_times(client: TestClient) -> list[str]:
+    """Return the times below the picture of a lane."""
     page = client.get("/lane?lock=a").text
     [below] = re.findall('<p class="ticks" aria-hidden="true">(.*?)</p>', page)
-    times = re.findall("<time [^>]*>(.*?)</time>", below)
-    assert len(times) == len(set(times)) > 0
+    return re.findall("<time [^>]*>(.*?)</time>", below)

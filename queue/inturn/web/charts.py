@@ -99,6 +99,7 @@ def draw_ticks(span: ChartSpan) -> list[Tick]:
     length = span.until - span.since
     form = "%H:%M:%S" if length < timedelta(minutes=10) else "%H:%M"
     form = "%a %H:%M" if length > timedelta(days=2) else form
+    form = "%Y-%m-%d" if length > timedelta(days=7) else form
     times = [span.since + length * part / TICKS for part in range(TICKS)]
     ticks = [Tick(round(span.place(at), 1), f"{at:{form}}", at.isoformat()) for at in times]
     return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # without duplicates
