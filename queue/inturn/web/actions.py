@@ -73,10 +73,6 @@ class Change:
         """Run an operation and commit it."""
         return drive.run(operation, self.connection, self.schema)
 
-    def transaction(self) -> Any:
-        """Commit everything that runs inside, or nothing if the block raises."""
-        return self.connection.transaction()
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -193,7 +189,7 @@ def retry_head(change: Change) -> Done:
 def skip_head(change: Change) -> Done:
     """Skip the job that a lane waits for, if it is still the one that the person saw."""
     lock = require(change, "lock")
-    with change.transaction():
+    with change.connection.transaction():
         job_id = change.run(lanes.skip_head(lock, change.by))
         if job_id is None:
             raise Refused("This lane has no waiting jobs.")
