@@ -36,6 +36,26 @@ def test_a_transactions_lock_ends_with_the_transaction(pg: str) -> None:
                 pass
 
 
+def test_a_transaction_that_has_an_id_gets_no_fence(pg: str) -> None:
+    """Its id is lower than the fence of a holder that came and went meanwhile."""
+    with psycopg.connect(pg) as connection:
+
+        def fence(where: Any, **mode: Any) -> int | None:
+            with PgLock(where, "it", **mode) as lease:
+                assert lease is not None
+                return lease.fence
+
+        with connection.transaction():
+            first = fence(connection, mode="transaction")
+        with connection.transaction():
+            connection.execute("SELECT pg_current_xact_id()")
+            between = fence(pg)
+            assert fence(connection, mode="transaction") is None
+    assert first is not None
+    assert between is not None
+    assert first < between
+
+
 def test_a_transactions_lock_needs_a_transaction(pg: str) -> None:
     with psycopg.connect(pg, autocommit=True) as connection:
         with pytest.raises(LockError, match="no open transaction"):

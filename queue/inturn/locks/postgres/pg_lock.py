@@ -5,7 +5,8 @@ only with that connection, which is checked every few seconds. The server queues
 wakes the next one at once.
 
 `mode="transaction"` (mutex): an advisory lock in the caller's transaction. Commit or rollback
-releases the lock.
+releases the lock. It has no fence if the transaction had an id before, since it had written, or
+taken such a lock.
 
 `mode="table"` (lease): a row with a time to live by the server's clock. It survives its connection,
 and works through a pooler.

@@ -7,7 +7,12 @@ FENCE: LiteralString = (
     "SELECT pg_current_xact_id()::text::bigint, extract(epoch FROM clock_timestamp())::float8"
 )
 TRY: LiteralString = f"{FENCE} WHERE pg_try_advisory_lock(%s)"
-TRY_IN_TRANSACTION: LiteralString = f"{FENCE} WHERE pg_try_advisory_xact_lock(%s)"
+# The id of a transaction that had one before may be lower than the fence of the last holder.
+TRY_IN_TRANSACTION: LiteralString = """
+SELECT CASE WHEN pg_current_xact_id_if_assigned() IS NULL
+    THEN pg_current_xact_id()::text::bigint END, extract(epoch FROM clock_timestamp())::float8
+WHERE pg_try_advisory_xact_lock(%s)
+"""
 # lock_timeout is set for this statement only. CASE, because conditions have no order.
 WAIT: LiteralString = f"""
 {FENCE} WHERE CASE WHEN set_config('lock_timeout', %s, false) IS NOT NULL
