@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.db import connection
 
 from inturn import App, JobContext, shared
 
@@ -71,6 +72,20 @@ def test_jobs_are_cancelled(browser: Any, ship: Any, statuses: Any) -> None:
     page = act(browser, "job", "cancel_jobs", one)
     assert "1 cancelled." in read(page)
     assert statuses() == [(one, "cancelled"), (two, "todo")]
+
+
+def test_an_action_says_how_far_it_came_before_an_error(
+    app: App, browser: Any, ship: Any, statuses: Any
+) -> None:
+    one, two, three = (ship.defer(order=number) for number in range(3))
+    with psycopg.connect(app.connector.dsn) as locking:
+        locking.execute("SELECT FROM inturn.jobs WHERE id = %s FOR UPDATE", [two])
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '50ms'")
+        page = read(act(browser, "job", "cancel_jobs", three, two, one))
+    assert "1 cancelled." in page
+    assert "2 were not changed: The database is busy" in page
+    assert [status for _, status in statuses()].count("cancelled") == 1
 
 
 def test_a_running_job_is_not_cancelled_but_can_be_aborted(

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.template.response import TemplateResponse
 
 from inturn.app import App
+from inturn.errors import InturnError
 
 AT_MOST = 500  # rows of one action: Django refuses a form with more than 1,000 fields
 
@@ -55,15 +56,20 @@ def _apply(change: Change, page: Any, request: Any, rows: list[Any]) -> None:
     from inturn.django import app
 
     changed = []
+    rest, level = "had changed meanwhile, or there was nothing to do.", messages.WARNING
     for row in rows:
-        if change.call(app, row.pk, request.user.get_username()) not in (False, None):
+        try:
+            is_done = change.call(app, row.pk, request.user.get_username()) not in (False, None)
+        except InturnError as error:
+            rest, level = f"were not changed: {error}", messages.ERROR
+            break
+        if is_done:
             page.log_change(request, row, change.title)
             changed.append(row)
     if changed:
         page.message_user(request, f"{len(changed)} {change.done}.", messages.SUCCESS)
     if len(changed) < len(rows):
-        text = f"{len(rows) - len(changed)} had changed meanwhile, or there was nothing to do."
-        page.message_user(request, text, messages.WARNING)
+        page.message_user(request, f"{len(rows) - len(changed)} {rest}", level)
 
 
 def _ask(change: Change, page: Any, request: Any, rows: list[Any]) -> TemplateResponse:
