@@ -60,7 +60,7 @@ def run_bulk(
         return
     if not plan.preview.count:
         remark(f"No {plan.noun} matches. Nothing was changed.")
-        Output(form).record({"action": plan.action, "changed": 0, "asked": 0, "refused": {}}, "")
+        Output(form).record({"action": plan.action, "changed": 0, "asked": 0, "refused": {}})
         return
     if not yes:
         for line in (*plan.effect, *plan.sample):

@@ -178,7 +178,8 @@ def _print_result(result: Result) -> None:
     elif result.form == "json":
         click.echo(json.dumps(plain(records if result.is_list else records[0]), indent=2))
     elif result.columns is None:
-        click.echo("\n".join(result.lines))
+        for line in result.lines:
+            click.echo(line)
     elif records:
         _print_table(records, result.columns, result.spare)
     else:
