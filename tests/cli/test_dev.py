@@ -1,7 +1,6 @@
 """`queue dev`: a server that stays while you develop, and a worker that follows the code."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -10,7 +9,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
@@ -104,15 +102,6 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
         assert dev.wait(60) == 0
     assert len(addresses) == 1
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
-
-
-def test_a_server_that_was_killed_is_not_found_by_the_number_of_another_process(
-    run: Run, folder: Path
-) -> None:
-    (folder / ".inturn").mkdir()
-    noted = {"dsn": "postgresql://127.0.0.1:1/gone", "pid": os.getpid()}
-    (folder / ".inturn" / "server.json").write_text(json.dumps(noted))
-    assert run("--version").stdout.splitlines() == [f"inturn {version('inturn')}"]
 
 
 def test_the_worker_logs_in_the_format_of_the_command(

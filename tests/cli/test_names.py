@@ -96,14 +96,13 @@ def test_what_a_killed_queue_dev_left_behind_is_not_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".inturn").mkdir()
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait()
+    file = tmp_path / ".inturn" / "server.json"
     with announce("host=x"):
         assert find_dev_server() == DevServer("host=x", os.getpid())
-        file = tmp_path / ".inturn" / "server.json"
-        file.write_text(json.dumps({"dsn": "host=x", "pid": gone.pid}))
-        assert find_dev_server() is None
-        file.write_text("[]")
+        noted = file.read_text()
+    assert find_dev_server() is None
+    for left in (noted, "[]"):  # the number may be that of another process by now
+        file.write_text(left)
         assert find_dev_server() is None
 
 

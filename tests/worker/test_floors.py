@@ -61,7 +61,7 @@ def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
         hand_over(floors, *range(HOT, HOT + HOT + SOON), final=floors.final)
         refresh(floors)
     assert floors.of(ended("a")) == {}
-    assert [asked[:2] for asked in server.asked] == [[None, None], [100, "1"]]
+    assert [asked[:2] for asked in server.asked] == [(None, None), (100, "1")]
     assert (floors.final, floors.horizon) == (100, "2")
     hand_over(floors, 90, final=100)
     assert floors.of(ended("a", "a", "b", None)) == {"a": (0, 90)}

@@ -62,7 +62,9 @@ def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[Def
     """
     if not check_new(jobs):
         return []
-    if len(jobs) == 1 and _is_usual(jobs[0].options):
+    options = jobs[0].options
+    has_usual_options = _RARELY_SET(options) == _NONE_SET and not isinstance(options.lock, JobLanes)
+    if len(jobs) == 1 and has_usual_options:
         rows = yield _defer_one(jobs[0])
     else:
         rows = yield _defer_many(jobs)
@@ -80,11 +82,6 @@ def check_new(jobs: Sequence[NewJob[R]]) -> Sequence[NewJob[R]]:
             wrong = kind_of(each)
             raise BadArgument("jobs", f"has {wrong}. Give a list of what make_new_job returned")
     return jobs
-
-
-def _is_usual(options: CheckedOptions) -> bool:
-    """Return True if `defer_job` takes all options that are set."""
-    return _RARELY_SET(options) == _NONE_SET and not isinstance(options.lock, JobLanes)
 
 
 def _defer_one(job: NewJob) -> Statement:
