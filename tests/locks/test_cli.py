@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import redis
 from psycopg.conninfo import make_conninfo
 
+from inturn.cli.commands import locks
 from inturn.locks import (
     install,
     lock_from_url,
@@ -159,6 +161,26 @@ def test_cli_run_keeps_the_lock_until_its_command_ends(
     assert lease is None, "its command still runs"
     run.process.communicate("end\nend\n", timeout=30)
     assert run.process.returncode == 7
+
+
+def test_cli_run_passes_on_a_signal_that_comes_while_its_command_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    popen = subprocess.Popen
+
+    def start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        process = popen(command)
+        signal.raise_signal(signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *locks.PASSED_ON)}
+    try:
+        with locks._start(("sleep", "60")) as process:
+            assert process.wait(30) == -signal.SIGTERM
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--yes"])

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ class Server:
 
     def __init__(self, *answers: FinalIds) -> None:
         self.answers = list(answers)
-        self.asked: list[list[Any]] = []
+        self.asked: list[Sequence[Any]] = []
 
     async def run(self, operation: Iterator[Any]) -> FinalIds:
         self.asked.append(next(operation).parameters)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "INTURN_LOCKS_URL"
 POLL_SECONDS = 0.1
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 @click.group(
@@ -193,7 +194,6 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
         with target.until_released(lease), _start(command) as process:
             # COMMAND must not continue without the lock.
             lease.on_lost(process.terminate)
-            _pass_on_signals(process)
             status = process.wait()
     raise SystemExit(status if status >= 0 else 128 - status)
 
@@ -208,20 +208,25 @@ def _with_time(holder: Holder) -> dict[str, Any]:
 
 
 def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Start the command, or exit as a shell would if that is impossible."""
+    """Start the command, or exit as a shell would if that is impossible.
+
+    Signals are passed on to it, because the lock is held until it ends.
+    """
+    early: list[int] = []  # signals that come before the command is there to get them
+    signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends Ctrl-C to the command too
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: early.append(number))
     try:
-        return subprocess.Popen(command)
+        process = subprocess.Popen(command)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         print_error(f"{visible(command[0])} cannot be started: {reason}")
         raise SystemExit(127 if isinstance(error, FileNotFoundError) else 126) from error
-
-
-def _pass_on_signals(process: subprocess.Popen[bytes]) -> None:
-    """Let the command decide how each signal ends it, since the lock is held until then."""
-    signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends Ctrl-C to the command too
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in PASSED_ON:
         signal.signal(number, lambda number, _: process.send_signal(number))
+    for missed in early:
+        process.send_signal(missed)
+    return process
 
 
 def _format_seconds(seconds: float | None) -> str:
