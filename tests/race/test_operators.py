@@ -508,7 +508,7 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
 
 @story(
     Mutation("the head keeps the request", "retry_head.sql", ", abort = false", ""),
-    Mutation("a job keeps the request", "retry_at_its_place.sql", "abort = false,", ""),
+    Mutation("a job keeps the request", "retry_at_its_place.sql", ", abort = false", ""),
 )
 def test_a_job_that_a_person_retries_is_not_aborted_for_an_earlier_request(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

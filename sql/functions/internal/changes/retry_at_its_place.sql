@@ -22,8 +22,8 @@ BEGIN
         SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
             scheduled_at = clock(),   -- it could not have started before
             delayed_at = CASE WHEN v_status = 'scheduled' THEN clock() END,
-            abort = false,   -- it may have been asked of the attempt before
-            has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
+            has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END,
+            abort = false   -- it may have been asked of the attempt before
         WHERE id = p_id;
         PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
     ELSIF restore_job(p_id, p_from, p_until) = 0 THEN
