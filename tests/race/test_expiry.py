@@ -166,14 +166,14 @@ def test_a_claim_does_not_wait_for_the_lane_of_an_expired_job(stage: Stage) -> N
     Mutation(
         "an expired job stands for a new one",
         "defer_unless_waiting.sql",
-        "expires_at <= clock() AND NOT was_attempted",
+        "coalesce(expires_at <= clock(), false)",
         "false",
     ),
     Mutation(
         "a job that was tried loses its queueing lock",
         "defer_unless_waiting.sql",
-        "expires_at <= clock() AND NOT was_attempted",
-        "expires_at <= clock()",
+        "AND expires_at <= clock() AND NOT was_attempted;",
+        "AND expires_at <= clock();",
     ),
 )
 def test_an_expired_job_does_not_stand_for_a_new_one(stage: Stage) -> None:
@@ -191,6 +191,54 @@ def test_an_expired_job_does_not_stand_for_a_new_one(stage: Stage) -> None:
     worker.retry(started)
     producer.run("UPDATE jobs SET expires_at = %s", past)
     promise(producer.run(defer, "a", "skip", None) == [(job,)], "one that was tried still waits")
+
+
+@story(
+    Mutation(
+        "what it has seen is still so",
+        "defer_unless_waiting.sql",
+        "AND expires_at <= clock() AND NOT was_attempted;",
+        "AND NOT was_attempted;",
+    ),
+)
+def test_a_job_that_is_replaced_before_it_has_expired_keeps_its_queueing_lock(
+    stage: Stage,
+) -> None:
+    """The other caller sees it expired, and waits for the one that gives it new work."""
+    producer, late = stage.session(), stage.session()
+    defer = "SELECT defer('t', queueing_lock => 'k', on_conflict => %s)"
+    [job] = producer.defer(None, expires_in=HOUR)
+    producer.run("UPDATE jobs SET queueing_lock = 'k'")
+    late.hasten("2 hours")
+    producer.begin()
+    producer.run(defer, "replace")
+    late.start(late.run, defer, "skip")
+    producer.commit()
+    promise(late.result() == [(job,)], "it waits under the lock again")
+    promise([*stage.statuses()] == [job], "and no other job does")
+
+
+@story(
+    Mutation(
+        "only a job that waits loses its queueing lock",
+        "defer_unless_waiting.sql",
+        "WHERE jobs.id = v_id AND status <> 'doing'\n                    AND",
+        "WHERE jobs.id = v_id AND",
+    ),
+)
+def test_a_job_that_starts_just_before_it_expires_keeps_its_queueing_lock(stage: Stage) -> None:
+    """The other caller sees it waiting and expired, and the claim has looked a moment before."""
+    producer, worker, late = stage.session(), stage.worker(), stage.session()
+    [job] = producer.defer(None, expires_in=HOUR)
+    producer.run("UPDATE jobs SET queueing_lock = 'k'")
+    late.hasten("2 hours")
+    worker.begin()
+    promise(ids(worker.claim()) == [job], "it starts in time")
+    late.start(late.run, "SELECT defer('t', queueing_lock => 'k', on_conflict => 'skip')")
+    worker.commit()
+    promise(late.result() != [(job,)], "a job that runs stands for no other")
+    lost = producer.run("SELECT lost_queueing_lock FROM jobs WHERE id = %s", job)
+    promise(lost == [(False,)], "and waits under its lock again if it comes back")
 
 
 @story(

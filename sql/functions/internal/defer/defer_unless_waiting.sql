@@ -26,7 +26,7 @@ DECLARE
     v_job     record;
     v_options job_options;
     v_id      bigint;
-    v_late    boolean;   -- it has expired, and no claim has ended it yet
+    v_late    boolean;   -- its time to start is over
 BEGIN
     FOR v_job IN
         -- Ids follow the given order, but rows are inserted in the order of their queueing locks,
@@ -42,14 +42,14 @@ BEGIN
         -- Repeat until one answer holds: between two looks, the waiting job can start and a rival
         -- can roll back.
         LOOP
-            SELECT jobs.id, coalesce(expires_at <= clock() AND NOT was_attempted, false)
-            INTO v_id, v_late
+            SELECT jobs.id, coalesce(expires_at <= clock(), false) INTO v_id, v_late
             FROM jobs WHERE queueing_lock = v_job.queueing_lock
                 AND status <> 'doing' AND NOT lost_queueing_lock;
             IF v_late THEN
                 UPDATE jobs SET lost_queueing_lock = true
-                WHERE jobs.id = v_id AND expires_at <= clock() AND status <> 'doing';
-                CONTINUE;
+                WHERE jobs.id = v_id AND status <> 'doing'
+                    AND expires_at <= clock() AND NOT was_attempted;
+                CONTINUE WHEN FOUND;
             END IF;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
