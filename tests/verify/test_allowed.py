@@ -34,10 +34,7 @@ def overtake(history: History) -> Pair:
         if second.created_at - first.created_at > 60 * SECOND
     )
     [(first, second)] = history.choose(pairs, 1)
-    for name in ("started_at", "finished_at", "fence"):
-        mine = getattr(first, name)
-        setattr(first, name, getattr(second, name))
-        setattr(second, name, mine)
+    history.overtake(first, second)
     return first, second
 
 
@@ -83,6 +80,17 @@ def test_a_reason(
     first, second = overtake(history)
     excuse(first, second)
     assert find(history, connection) == [(*expected, second.id, first.id)]
+
+
+def test_a_job_that_was_deferred_while_the_clock_was_ahead(
+    history: History, connection: Connection
+) -> None:
+    """Its start tells that it was deferred before the other was due, whatever created_at says."""
+    first, second = overtake(history)
+    first.scheduled_at = second.created_at
+    for job in history.jobs[second.id - 1 :]:
+        job.created_at += 3600 * SECOND
+    assert find(history, connection) == [("allowed", "schedule", second.id, first.id)]
 
 
 def test_without_a_reason(history: History, connection: Connection) -> None:

@@ -85,8 +85,8 @@ def test_inversions(history: History, connection: psycopg.Connection[Any]) -> No
         ),
         TIMES,
     )
-    for first, second in planted:
-        swap(first, second, "started_at", "finished_at", "fence")
+    for pair in planted:
+        history.overtake(*pair)
     assert {("order", second.id) for _, second in planted} <= find(history, connection)
 
 

@@ -13,7 +13,7 @@
 --   bulk change   between their starts, a person has moved many jobs, perhaps one of these
 --
 -- Ids rise as jobs are deferred, so a job was deferred after all with lower ids, and before those
--- with higher ones, even if a call took long or the clock was wrong.
+-- with higher ones were deferred or started, even if a call took long or the clock was wrong.
 --
 -- Jobs of one call to defer have the same created_at, and none of them is committed late. If the
 -- server tracks commits, neither is a job that still waits and was last written before the other
@@ -26,7 +26,7 @@ LANGUAGE sql STABLE AS $$
         SELECT run.*, lane, CASE WHEN run.ran THEN run.started_at ELSE 'infinity' END AS starts_at
         FROM (
             SELECT run.*, max(created_at) OVER (ORDER BY id) AS deferred_after,
-                min(created_at) OVER (ORDER BY id DESC) AS deferred_before
+                min(least(created_at, began_at)) OVER (ORDER BY id DESC) AS deferred_before
             FROM unnest(p_runs) AS run
         ) AS run
         CROSS JOIN LATERAL unnest(run.locks) AS lane
