@@ -39,7 +39,7 @@ BEGIN
     ) AS first
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority FROM jobs
-        WHERE jobs.id = ANY (ARRAY[first.id]) AND jobs.status = 'limited'
+        WHERE jobs.id = ANY (ARRAY[first.id]) AND coalesce(jobs.status = 'limited', false)
             AND jobs.lock IS NULL AND jobs.group_key IS NULL
             AND jobs.task NOT IN (SELECT unnest(p_paused))
             AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > clock())
