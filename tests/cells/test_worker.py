@@ -89,6 +89,8 @@ def test_a_signal_ends_all_workers_of_a_process(queue: Queue, folder: Path) -> N
 def test_mistakes_are_told(queue: Queue, app: App, folder: Path) -> None:
     assert "has 8 cells. To serve all from this machine, add --cells all" in refuse(queue, folder)
     assert "--cells 8: the cells of the app are 0 to 7" in refuse(queue, folder, "--cells", "8")
+    far = refuse(queue, folder, "--cells", "0-99999999999")
+    assert "--cells 0-99999999999: the cells of the app are 0 to 7" in far
     assert "--cells x: write all, 3, 0,2 or 0-3" in refuse(queue, folder, "--cells", "x")
     away = refuse(queue, folder, "--cells", "1", "--dsn", "postgresql://other/db")
     assert "The app has cells, which a DSN or a schema cannot replace. Name one: --cell 3" in away

@@ -39,8 +39,12 @@ def test_a_database_can_be_named_in_several_ways(
 def test_an_app_without_a_database_or_with_two_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="both dsn and conninfo"):
         PsycopgConnector("dbname=a", conninfo="dbname=b")
-    with pytest.raises(ConfigurationError, match="timeout=0 is not"):
-        PsycopgConnector("dbname=a", timeout=0)
+    for timeout in (0, float("inf"), float("nan")):
+        with pytest.raises(ConfigurationError, match=f"timeout={timeout} is not"):
+            PsycopgConnector("dbname=a", timeout=timeout)
+    for schema in ("", "100%", "s" * 64):
+        with pytest.raises(ConfigurationError, match=f"schema='{schema}' cannot be the queue's"):
+            PsycopgConnector("dbname=a", schema=schema)
     with pytest.raises(ConfigurationError, match=r"an option that libpq does not know.*colour"):
         _ = PsycopgConnector("dbname=a", colour="red").dsn
 

@@ -110,6 +110,8 @@ def test_jobs_are_filtered_by_the_statuses_that_people_see(browser: Any, ship: A
         page = read(browser.get(f"/admin/inturn/job/?status={status}"))
         assert {job for job in (first, second) if f"/job/{job}/change/" in page} == found
         assert f'<td class="field-status">{status}</td>' in page or not found
+    unknown = browser.get("/admin/inturn/job/?status=asleep")
+    assert (unknown.status_code, unknown["location"]) == (302, "/admin/inturn/job/?e=1")
 
 
 def test_a_scheduled_job_runs_now(app: App, browser: Any, ship: Any, statuses: Any) -> None:

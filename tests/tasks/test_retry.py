@@ -102,6 +102,11 @@ def test_a_wait_is_capped_before_it_is_spread() -> None:
     assert waits(RetryStrategy(wait=float("inf"), max_wait=float("inf"))) == LONGEST
 
 
+def test_a_single_exception_is_refused() -> None:
+    with pytest.raises(BadArgument, match=r"retry_exceptions is a single exception\. Put it"):
+        RetryStrategy(retry_exceptions=TimeoutError)  # type: ignore[arg-type]
+
+
 class Always(Random):
     def random(self) -> float:
         return 0.5

@@ -108,4 +108,4 @@ def test_a_batch_that_does_not_exist_is_not_found(client: TestClient, id: str) -
     for action in ("close", "cancel"):
         answer = client.post(f"/batches/{action}", params={"id": id}, data=PRESS)
         assert answer.status_code == 409
-        assert "There is no such batch" in answer.text
+        assert "This batch does not exist" in answer.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -44,6 +45,7 @@ RELIED_ON = {
 UNLIMITED = {"statement_timeout": "0", "idle_session_timeout": "0", "transaction_timeout": "0"}
 CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for held locks
 LOCK_TIMEOUT = 0.1  # seconds
+LONGEST_NAME = 63  # bytes; PostgreSQL cuts off the rest
 
 
 class Connector:
@@ -81,10 +83,16 @@ class Connector:
             raise ConfigurationError(
                 "The connector was given both dsn and conninfo, which mean the same. Pass only one."
             )
-        if timeout <= 0:
+        if not 0 < timeout < inf:
             raise ConfigurationError(
                 f"timeout={timeout!r} is not a valid number of seconds. Pass a number greater than "
                 "0."
+            )
+        # Statements have the name beside placeholders such as %s.
+        if "%" in schema or not 0 < len(schema.encode(errors="replace")) <= LONGEST_NAME:
+            raise ConfigurationError(
+                f"schema={schema!r} cannot be the queue's schema. Choose a name without '%', of at "
+                f"most {LONGEST_NAME} bytes."
             )
         self._dsn = dsn or conninfo
         self.schema = schema

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.utils.html import format_html, format_html_join
@@ -73,6 +74,8 @@ class StatusFilter(admin.SimpleListFilter):
     def queryset(self, request: Any, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if self.value() is None:
             return queryset
+        if self.value() not in dict(self.lookup_choices):
+            raise IncorrectLookupParameters  # which shows the page without filters
         return queryset.filter(id__in=newest(queryset.model), status=self.value())
 
 

@@ -24,29 +24,29 @@ Operation = Generator[Statement, Rows, T]
 
 
 def read(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[list[T]]:
-    """Return an object of this kind for each row."""
+    """Return each row as an object of this kind."""
     return [kind(*row) for row in (yield Statement(text, parameters))]
 
 
 def read_one(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[T]:
-    """Return an object for the only row."""
+    """Return the single row as an object of this kind."""
     (row,) = yield Statement(text, parameters)
     return kind(*row)
 
 
 def find(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[T | None]:
-    """Return an object for the only row, or None if there is no row."""
+    """Return the first row as an object of this kind, or None if there is no row."""
     rows = yield Statement(text, parameters)
     return kind(*rows[0]) if rows else None
 
 
 def ask(kind: Callable[[Any], T], text: LiteralString, *parameters: Any) -> Operation[T]:
-    """Return the only value of the only row, as this kind."""
+    """Return the value of a single row and column, converted by `kind`."""
     return kind((yield from get_value(text, *parameters)))
 
 
 def get_value(text: LiteralString, *parameters: Any) -> Operation[Any]:
-    """Return the only value of the only row, as the driver reads it."""
+    """Return the value of a single row and column, as the driver reads it."""
     ((value,),) = yield Statement(text, parameters)
     return value
 

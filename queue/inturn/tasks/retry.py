@@ -104,6 +104,8 @@ class RetryStrategy(BaseRetryStrategy):
 
     def __post_init__(self) -> None:
         if self.retry_exceptions is not None:
+            if isinstance(self.retry_exceptions, type):
+                raise BadArgument("retry_exceptions", "is a single exception. Put it in a list")
             self.retry_exceptions = tuple(self.retry_exceptions)
         waits = {
             "wait": self.wait,

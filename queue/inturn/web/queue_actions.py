@@ -81,7 +81,7 @@ def set_limit(change: Change) -> Done:
 
 def remove_limit(change: Change) -> Done:
     if not change.run(limits.remove_limit(get_target(change, "pattern"), change.by)):
-        raise Refused("There is no such limit.")
+        raise Refused("This limit does not exist.")
     return Done("limit-removed", "/limits")
 
 
@@ -121,7 +121,7 @@ def _get_batch(change: Change) -> BatchProgress:
     id = read_id(get_target(change, "id"))
     found = change.run(batches.show_batch(id)) if id else None
     if found is None:
-        raise Refused("There is no such batch.")
+        raise Refused("This batch does not exist.")
     return found
 
 

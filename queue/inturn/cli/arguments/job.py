@@ -68,8 +68,8 @@ def confirm_jobs(
 def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
     """Change jobs one by one, even if some fail, and print each id with its new state.
 
-    If all fail, the exit status is that of the failures. If some fail, it is PARTLY. What was
-    changed is also printed if another error, such as a lost connection, prevents the rest.
+    Exits with the status of the failures if every job failed, or PARTLY if some did. If another
+    error, such as a lost connection, prevents the rest, it still prints what was changed.
     """
     done: list[dict[str, str]] = []
     failed: list[InturnError] = []

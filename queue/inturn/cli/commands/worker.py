@@ -272,9 +272,9 @@ def _read_cells(text: str, homes: Sequence[object]) -> list[int]:
         first, _, last = part.partition("-")
         if not (first.isdecimal() and (last or first).isdecimal()):
             raise click.UsageError(f"--cells {text}: write all, 3, 0,2 or 0-3.")
+        if not int(first) <= int(last or first) <= most:
+            raise click.UsageError(f"--cells {text}: the cells of the app are 0 to {most}.")
         found |= {*range(int(first), int(last or first) + 1)}
-    if not found or max(found) > most:
-        raise click.UsageError(f"--cells {text}: the cells of the app are 0 to {most}.")
     return sorted(found)
 
 

@@ -267,7 +267,8 @@ def plain(value: Any, name: str = "") -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name), each.name) for each in fields(value)}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        # A bulk's sample is a list of jobs, or of lanes, which are text anyway.
+        return [plain(item, "id" if name == "sample" else "") for item in value]
     if isinstance(value, dict) and not name:
         return {key: plain(item, key) for key, item in value.items()}
     if isinstance(value, datetime):
