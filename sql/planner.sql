@@ -13,8 +13,10 @@ BEGIN
              'SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
              'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off '
              'SET enable_material = off SET enable_memoize = off SET jit = off'),
-            ('{next_wake, reconcile, rescue, upkeep_is_due, prune_progress, defer_unless_waiting,
-               retake_queueing_locks, candidates, explain, stalled_jobs, list_lanes, list_line,
+            ('{defer_jobs, defer_unless_waiting, has_ended, cancel_job, retry_job,
+               retry_job_changed, delete_job, cancel_batch, pause_lane, resume_lane, skip_head,
+               retry_head, cancel_waiting,
+               next_wake, reconcile, rescue, upkeep_is_due, prune_progress, retake_queueing_locks, candidates, explain, stalled_jobs, list_lanes, list_line,
                list_groups, list_troubled_lanes, limited_jobs, count_lanes, ended_lately,
                measure_waiting, measure_lanes, measure_lane, measure_line, measure_paces,
                measure_flow, measure_history}',

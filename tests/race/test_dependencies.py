@@ -406,10 +406,8 @@ def test_a_child_that_comes_while_a_claim_ends_its_parent_hears_of_the_end(stage
     Mutation(
         "a person goes by the status that a job had when the claim began",
         "retry_at_its_place.sql",
-        "ELSE status END INTO v_status FROM jobs "
-        "WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;",
-        "ELSE status END INTO v_status FROM jobs "
-        "WHERE id = p_id AND status IN ('scheduled', 'pending'); "
+        "AND coalesce(status IN ('scheduled', 'pending'), false) FOR UPDATE;",
+        "AND coalesce(status IN ('scheduled', 'pending'), false); "
         "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
     ),
 )

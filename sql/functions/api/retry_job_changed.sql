@@ -41,9 +41,9 @@ BEGIN
     IF p_lock IS NOT NULL THEN
         -- A job that comes after others is in no lane yet, and must not lose its parents.
         UPDATE jobs SET lock = p_lock
-        WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
-        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
-            AND lock IS DISTINCT FROM p_lock;
+        WHERE id = p_id AND coalesce(status IN ('scheduled', 'pending'), false) AND has_parents;
+        PERFORM cancel_job(id) FROM jobs WHERE id = p_id
+            AND coalesce(status = 'scheduled', false) AND lock IS DISTINCT FROM p_lock;
         -- The row as it was, before its transaction changes (see roll_up). Of two callers, only the
         -- one that has locked the row keeps it.
         WITH old AS MATERIALIZED (

@@ -18,8 +18,10 @@ BEGIN
             AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
-        SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL
+        SELECT awaited.id FROM lanes CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs WHERE jobs.id = lanes.job_id AND jobs.locks IS NOT NULL LIMIT 1
+        ) AS awaited
+        WHERE lanes.lock = p_lock
         UNION ALL
         SELECT id FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared));
     IF v_ids = '{}' THEN

@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     -- A claim may be about to make a scheduled job pending, so lock it before reading its status.
     SELECT CASE WHEN is_pending(jobs) THEN 'pending' ELSE status END INTO v_status FROM jobs
-    WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;
+    WHERE id = p_id AND coalesce(status IN ('scheduled', 'pending'), false) FOR UPDATE;
     IF v_status IS NOT NULL THEN
         IF v_status = 'pending' THEN
             DELETE FROM edges WHERE child = p_id;

@@ -8,9 +8,9 @@ DECLARE
 BEGIN
     PERFORM FROM archive_jobs(p_ids);
     UPDATE lanes SET job_id = NULL
-    WHERE job_id IN (SELECT unnest(p_ids)) AND lock IN (
+    WHERE job_id IN (SELECT unnest(p_ids)) AND lock = ANY (ARRAY(
         SELECT lane FROM finished_jobs AS job
         CROSS JOIN LATERAL unnest(lanes_of(job.lock, job.locks)) AS lane
-        WHERE job.id = ANY (p_ids));
+        WHERE job.id = ANY (p_ids)));
     PERFORM leave_lanes(v_kept) WHERE v_kept <> '{}';
 END $$;

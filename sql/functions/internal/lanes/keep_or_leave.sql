@@ -23,7 +23,8 @@ BEGIN
     v_free := ARRAY(SELECT leave_lanes(p_leaving));
     v_shared := ARRAY(SELECT DISTINCT unnest(job.shared) FROM unnest(p_leaving) AS job);
     PERFORM join_lanes(ARRAY(SELECT job.id FROM unnest(p_leaving) AS job));
-    v_stopped := ARRAY(SELECT lock FROM lanes WHERE lock = ANY (v_free) AND stopped IS NOT NULL);
+    v_stopped := ARRAY(SELECT lock FROM lanes WHERE lock = ANY (v_free)
+        AND coalesce(stopped IS NOT NULL, false));
     UPDATE lanes SET worker_id = NULL, since = clock() WHERE lock = ANY (v_stopped);
     RETURN release_lanes(ARRAY(SELECT unnest(v_free) EXCEPT SELECT unnest(v_stopped)))
         || wake_readers(v_shared);
