@@ -22,7 +22,8 @@
 -- that was given back, or the end of the pause. If another session has the gate locked, we leave a
 -- row, and a later claim checks the gate again (check_gates). The job is met again, since most
 -- locks are brief. But if there is already a row that is not new, the job waits, to be out of the
--- way of others.
+-- way of others. While there are slots for all, that row must be a second old: several workers may
+-- only have locked the gate one after the other, and the job would be woken at once.
 --
 -- A claim checks again some seconds after a job has become `limited`: another session may be
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
@@ -62,9 +63,15 @@ BEGIN
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
-        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
-            SELECT true FROM gate_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
-            LIMIT 1));
+        v_stuck := ARRAY(
+            SELECT busy FROM unnest(v_busy) AS busy
+            LEFT JOIN LATERAL (SELECT used FROM gates WHERE key = busy LIMIT 1) AS gate ON true
+            LEFT JOIN LATERAL gate_rule(busy) AS rule ON true
+            WHERE (SELECT true FROM gate_looks
+                   WHERE key = busy AND left_at < clock() - CASE
+                       WHEN rule.slots - gate.used > cardinality(v_ids) AND rule.rate IS NULL
+                       THEN interval '1 s' ELSE interval '0.1 s' END
+                   LIMIT 1));
         INSERT INTO gate_looks (key, left_at)
         SELECT busy, clock() FROM unnest(v_busy) AS busy
         WHERE busy IN (SELECT unnest(v_stuck))
