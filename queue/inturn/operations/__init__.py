@@ -35,7 +35,7 @@ def read_one(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> O
 
 
 def find(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[T | None]:
-    """Return the first row as an object of this kind, or None if there is no row."""
+    """Like `read_one`, but return None if there is no row."""
     rows = yield Statement(text, parameters)
     return kind(*rows[0]) if rows else None
 
