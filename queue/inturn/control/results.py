@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event, Lock, Thread
-from weakref import WeakSet
 
 import anyio
 
+from inturn.database import forks
 from inturn.database.connector import Connector
 from inturn.errors import ResultTimeout
 from inturn.operations.changes import jobs
@@ -32,26 +31,15 @@ LINGER = 0.2  # seconds for which the thread outlives the last waiter
 Callback = Callable[[], object]
 
 
-_listeners: WeakSet[ResultListener] = WeakSet()
-
-
-def _forget_all() -> None:
-    for listener in _listeners:
-        listener.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
-
 class ResultListener:
     """Waits for jobs, and calls the callback of each waiter when its job ends."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self.forget()
-        _listeners.add(self)
+        self._forget()
+        forks.forget_in_child(self, ResultListener._forget)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Forget all waiters and the thread: in a forked process, there are none."""
         self._lock = Lock()
         self._callbacks: dict[str, list[Callback]] = {}  # by job id, as notifications spell it

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from inturn.database import drive, pools
+from inturn.database import drive, forks, pools
 from inturn.database.connector import Connector
 from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, check_event_loop
@@ -44,6 +44,8 @@ REFUSED = {
     "open": "omit it: app.open() opens the pool",
 }
 BaseConnector = Connector  # procrastinate's name for annotations
+# A forked child keeps them: a pool that goes away stops its threads, and these are the parent's.
+_parents_pools: list[Pool | AsyncPool | None] = []
 
 
 def refuse_pool_options(options: Mapping[str, Any]) -> None:
@@ -81,7 +83,8 @@ class PsycopgConnector(Connector):
     _pool: Pool | None = None
     _async_pool: AsyncPool | None = None
     _opens_async_later = False  # the first call opens the async pool
-    _async_opens = 0  # how many of the `open` calls were in an event loop
+    _opens = 0  # how many `open` calls are not yet closed
+    _async_opens = 0  # how many of these were in an event loop
 
     def __init__(
         self,
@@ -130,9 +133,9 @@ class PsycopgConnector(Connector):
         }
         # A name for pg_stat_activity, unless your address or PGAPPNAME has one.
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
-        self._opening = Lock()  # guards the attributes below
-        self._opens = 0  # how many `open` calls are not yet closed
+        self._opening = Lock()  # guards the pools and their counts
         self._lent: list[Pool | AsyncPool] = []  # the caller's pools, which the caller closes
+        forks.forget_in_child(self, PsycopgConnector._forget)
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         """Return a connector to another database or schema, with the settings of this one."""
@@ -284,6 +287,15 @@ class PsycopgConnector(Connector):
         if pool is not None and is_ours:
             await pool.close()
         self.close()
+
+    def _forget(self) -> None:
+        """Leave the connections to the parent of this forked process. The next call connects."""
+        self._opening = Lock()
+        _parents_pools.extend((self._pool, self._async_pool))
+        if self._pool not in self._lent:
+            self._pool = None
+        if self._async_pool is not None and self._async_pool not in self._lent:
+            self._async_pool, self._opens_async_later = None, True
 
     def _was_lent(self, pool: Pool | AsyncPool) -> bool:
         if pool not in self._lent:

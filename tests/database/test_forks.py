@@ -1,0 +1,66 @@
+"""A forked process leaves its parent's connections alone."""
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+
+from inturn import App
+from tests.conftest import Query
+
+LONG = 60  # seconds
+JOBS = 50
+DEFERRED = (
+    "SELECT (args ->> 'by')::int, (args ->> 'n')::int FROM jobs WHERE args ? 'n' ORDER BY 1, 2"
+)
+
+
+@contextmanager
+def forked(work: Callable[[int], None]) -> Iterator[None]:
+    """Two forked processes that do this while the block does."""
+    forking = multiprocessing.get_context("fork")
+    children = [forking.Process(target=work, args=(by,), daemon=True) for by in (1, 2)]
+    try:
+        for child in children:
+            child.start()
+        yield
+        for child in children:
+            child.join(LONG)
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+
+
+def test_forked_processes_defer_beside_their_parent(app: App, query: Query) -> None:
+    task = app.configure_task("unknown")
+    task.defer()  # so that the pool has a connection
+
+    def defer(by: int) -> None:
+        for n in range(JOBS):
+            task.defer(by=by, n=n)
+
+    with forked(defer):
+        defer(0)
+    assert query(DEFERRED) == [*product(range(3), range(JOBS))]
+
+
+def test_event_loops_of_forked_processes_defer_beside_that_of_their_parent(
+    app: App, query: Query
+) -> None:
+    task = app.configure_task("unknown")
+
+    async def defer(by: int) -> None:
+        for n in range(JOBS):
+            await task.defer_async(by=by, n=n)
+
+    async def fork() -> None:
+        async with app.open_async():
+            await task.defer_async()
+            with forked(lambda by: asyncio.run(defer(by))):
+                await defer(0)
+
+    asyncio.run(fork())
+    assert query(DEFERRED) == [*product(range(3), range(JOBS))]
