@@ -561,7 +561,7 @@ def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> 
 
 
 @story(Mutation("retry does not check that the lane is still halted", "retry_job.sql",
-                "AND failed_job_id = p_id);", ");"))  # fmt: skip
+                "(v_locks) AND failed_job_id = p_id);", "(v_locks));"))  # fmt: skip
 def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(
     stage: Stage,
 ) -> None:

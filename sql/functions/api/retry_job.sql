@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION retry_job(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_lock  text := (SELECT min(lock) FROM lanes WHERE failed_job_id = p_id);
+    v_lock  text := (
+        SELECT min(lock) FROM lanes WHERE stopped = 'halted' AND failed_job_id = p_id);
     v_locks text[];
 BEGIN
     IF v_lock IS NOT NULL THEN

@@ -27,7 +27,9 @@ BEGIN
         RAISE EXCEPTION 'lock: job % has several lanes or shares one; defer a new job instead', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_halted := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
+    v_halted := (
+        SELECT lock FROM lanes
+        WHERE stopped = 'halted' AND failed_job_id = p_id AND lock <> p_lock);
     -- A job changes lanes by way of the history. It leaves the old lane as if it had been cancelled
     -- or skipped.
     IF v_halted IS NOT NULL THEN
