@@ -133,6 +133,7 @@ CREATE TYPE inturn.claim_round AS (
 	retries bigint[],
 	heads bigint[],
 	used text[],
+	ahead boolean,
 	kept bigint[],
 	marked boolean,
 	blocked bigint,

@@ -274,6 +274,7 @@ CREATE TYPE claim_round AS (
     heads        bigint[],  -- the next jobs of these lanes that we may start
     used         text[],    -- the lanes in which we start a job
     -- what became of it:
+    ahead        boolean,   -- some of the jobs take tokens that come later than now
     kept         bigint[],  -- heads that cannot start and stay tokens
     marked       boolean,   -- some jobs now wait for their limit, or for the end of a pause
     blocked      bigint,    -- how many tokens left the front; NULL: another claim is clearing it

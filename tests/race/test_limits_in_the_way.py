@@ -104,6 +104,53 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
 
 
 @story(
+    Mutation("a claim that can start nothing gives up at once", "take_slots.sql",
+        "IF cardinality(v_roomy) = cardinality(v_asked)", "IF false")
+)  # fmt: skip
+def test_claims_of_one_limit_start_its_jobs_one_after_the_other(stage: Stage) -> None:
+    person, first, second = stage.session(), stage.worker(), stage.worker()
+    stage.take_time("await_gates.sql", "SET lock_timeout = '50ms'")
+    person.set_limit("stripe", 100)
+    use_key(person, first, "stripe")
+    jobs = person.defer(None, *[0] * 4, limit="stripe")
+    first.begin()
+    started = first.claim(2)
+    second.start(second.claim, 2)
+    first.commit()
+    promise(ids([*started, *second.result()]) == jobs, "it starts the rest when the key is free")
+
+
+@story(
+    Mutation("claims wait for a key that stays locked, one after the other", "take_slots.sql",
+        "AND (SELECT true FROM gate_looks WHERE key = ANY (v_asked) LIMIT 1) IS NULL", ""),
+    Mutation("a claim waits for one job although it can start others", "take_slots.sql",
+        "AND array_position(v_keys, NULL) IS NULL", ""),
+    Mutation("a claim waits for a key with few slots", "take_slots.sql",
+        "WHERE rule.slots - gate.used > cardinality(v_ids) AND rule.rate IS NULL", ""),
+)  # fmt: skip
+def test_claims_do_not_wait_for_a_key_that_stays_locked(stage: Stage) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 100)
+    use_key(person, worker, "stripe")
+    person.defer(None, 9, limit="stripe")
+    [free] = person.defer(None)
+    user = lock_key(stage, "stripe")
+    promise(worker.claim(1) == [], "it has waited for a moment")
+    stage.take_time("await_gates.sql", "SET lock_timeout = '50ms'")
+    promise(not worker.comes_to_wait(worker.claim, 1), "the next claim has no reason to")
+    promise(worker.result() == [], "the key is still locked")
+    stage.control.execute("DELETE FROM gate_looks")
+    promise(not other.comes_to_wait(other.claim), "it can start the free job")
+    promise(ids(other.result()) == [free], "and does")
+    person.set_limit("stripe", 1)
+    stage.control.execute("DELETE FROM gate_looks")
+    promise(not worker.comes_to_wait(worker.claim, 1), "there may soon be no slot")
+    promise(worker.result() == [], "it is left for the next claim")
+    user.rollback()
+    stage.drain()
+
+
+@story(
     Mutation(
         "an end does not ask whether it has the gate",
         "lock_lanes.sql",
@@ -420,11 +467,20 @@ def in_each_second(stage: Stage) -> list[int]:
     Mutation(
         "a start counts from when its claim began",
         "start_jobs.sql",
-        "IF p_limited THEN",
+        "IF p_ahead THEN",
         "IF false THEN",
     ),
     Mutation(
-        "a claim forgets that some have a limit", "claim.sql", "r.ids, r.limited,", "r.ids, false,"
+        "nobody notices that a token comes later",
+        "take_slots.sql",
+        "refilled_at > clock() LIMIT 1",
+        "false LIMIT 1",
+    ),
+    Mutation(
+        "a claim forgets that some have a token of later",
+        "claim.sql",
+        "r.ids, r.ahead,",
+        "r.ids, false,",
     ),
 )
 def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:

@@ -77,9 +77,11 @@ def make_calls(person: Session, worker: Worker) -> dict[str, Call]:
     ids = [waiting, free, ended, running[0].id]
     ours: tuple[object, ...] = [job.id for job in running], [job.claim_id for job in running]
     return {
-        "claim": Call(set(), "SELECT FROM claim(%s, NULL, 10)", (worker.id,)),
+        "claim": Call({"gates"}, "SELECT FROM claim(%s, NULL, 10)", (worker.id,)),
         "claim further": Call(
-            set(), "SELECT FROM claim_further(%s, '{default}', '{0}', '{0}', 10)", (worker.id,)
+            {"gates"},
+            "SELECT FROM claim_further(%s, '{default}', '{0}', '{0}', 10)",
+            (worker.id,),
         ),
         "finish": Call(
             WORKER,

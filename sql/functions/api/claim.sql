@@ -66,7 +66,7 @@ BEGIN
             r := pass_gates(r);
         END IF;
         IF cardinality(r.ids) > 0 THEN
-            RETURN QUERY SELECT * FROM start_jobs(p_worker, r.ids, r.limited, p_now => r.now);
+            RETURN QUERY SELECT * FROM start_jobs(p_worker, r.ids, r.ahead, p_now => r.now);
             GET DIAGNOSTICS v_started = ROW_COUNT;
             r.wanted := r.wanted - v_started;
         END IF;

@@ -11,7 +11,7 @@
 -- time whose tokens others have taken.
 CREATE OR REPLACE FUNCTION start_jobs(
     p_worker uuid, p_ids bigint[],
-    p_limited boolean,   -- false: none of them takes a slot or a token
+    p_ahead   boolean,   -- some may take a token that comes later than p_now
     p_handed  boolean DEFAULT false,   -- some have been given the slot that they waited for
     p_now     timestamptz DEFAULT clock()
 ) RETURNS SETOF jobs
@@ -33,7 +33,7 @@ BEGIN
         END IF;
         PERFORM set_config('inturn.timeline', 'seen', false);
     END IF;
-    IF p_limited THEN
+    IF p_ahead THEN
         SELECT array_agg(jobs.id), array_agg(gate.refilled_at) INTO v_late, v_times
         FROM jobs CROSS JOIN LATERAL (
             SELECT gates.refilled_at FROM gates WHERE gates.key = limit_gate(jobs.limit_key) LIMIT 1

@@ -40,6 +40,7 @@ BEGIN
         r.lanes_left := r.lanes_left - clear_front(r, v_slots.closed);
     END IF;
     r.ids := v_slots.ids;
+    r.ahead := v_slots.ahead;
     v_end := least(v_end, array_position(v_line, v_slots.lacking));
     IF v_end IS NOT NULL OR v_slots.lacking IS NOT NULL THEN
         r.several := ARRAY(SELECT id FROM unnest(v_line[:v_end - 1]) AS id

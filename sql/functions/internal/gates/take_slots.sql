@@ -8,11 +8,14 @@
 --            other workers. A limit that rarely binds then costs little. Nothing behind such a job
 --            starts: it would take the next slot, and the job would wait for as long as others are
 --            ready.
+--   ahead    some of the tokens come later than now (see start_jobs)
 -- Other jobs stay as they are and are met again because the pause of their task has just ended.
 --
--- Never waits. Of limits that have a rate, or no row yet, it tries no more than it may need: jobs
--- with a rate are not claimed ahead, and a new row can keep an advisory lock until the end of the
--- transaction. If all slots of the worker are busy, it tries one limit.
+-- Of limits that have a rate, or no row yet, it tries no more than it may need: jobs with a rate
+-- are not claimed ahead, and a new row can keep an advisory lock until the end of the transaction.
+-- If all slots of the worker are busy, it tries one limit. It skips gates that are locked. But if
+-- that leaves no job to start although there are slots for all, as several workers with one limit
+-- often find, it waits for a moment, unless another claim has just done so in vain.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -29,7 +32,7 @@
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
 -- always leaves a row (end_pauses).
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused text[],
-    OUT ids bigint[], OUT closed text[], OUT lacking bigint)
+    OUT ids bigint[], OUT closed text[], OUT lacking bigint, OUT ahead boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_most  integer := CASE WHEN p_slots > 0 THEN least(p_slots + 20, 500) ELSE 1 END;
@@ -39,6 +42,7 @@ DECLARE
     v_asked text[];     -- the gates to try
     v_gates text[];     -- those that we have locked
     v_busy  text[];     -- those that another session has locked
+    v_roomy text[];     -- those of them that had slots for all jobs
     v_stuck text[];     -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
@@ -63,14 +67,23 @@ BEGIN
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
-        v_stuck := ARRAY(
+        v_roomy := ARRAY(
             SELECT busy FROM unnest(v_busy) AS busy
             LEFT JOIN LATERAL (SELECT used FROM gates WHERE key = busy LIMIT 1) AS gate ON true
             LEFT JOIN LATERAL gate_rule(busy) AS rule ON true
+            WHERE rule.slots - gate.used > cardinality(v_ids) AND rule.rate IS NULL);
+        IF cardinality(v_roomy) = cardinality(v_asked) AND array_position(v_keys, NULL) IS NULL
+            AND (SELECT true FROM gate_looks WHERE key = ANY (v_asked) LIMIT 1) IS NULL
+        THEN
+            v_busy := await_gates(v_asked);
+            v_gates := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_busy));
+        END IF;
+        v_stuck := ARRAY(
+            SELECT busy FROM unnest(v_busy) AS busy
             WHERE (SELECT true FROM gate_looks
                    WHERE key = busy AND left_at < clock() - CASE
-                       WHEN rule.slots - gate.used > cardinality(v_ids) AND rule.rate IS NULL
-                       THEN interval '1 s' ELSE interval '0.1 s' END
+                       WHEN busy IN (SELECT unnest(v_roomy)) THEN interval '1 s'
+                       ELSE interval '0.1 s' END
                    LIMIT 1));
         INSERT INTO gate_looks (key, left_at)
         SELECT busy, clock() FROM unnest(v_busy) AS busy
@@ -143,7 +156,8 @@ BEGIN
             WHERE key IS NULL AND (rank < early.rank) IS NOT FALSE),
         ARRAY(SELECT unnest(late) FROM part WHERE is_closed),
         ARRAY(SELECT key FROM part WHERE is_closed),
-        v_ids[early.rank::integer]
-    INTO ids, v_late, closed, lacking FROM early;
+        v_ids[early.rank::integer],
+        (SELECT true FROM part WHERE starts > 0 AND refilled_at > clock() LIMIT 1)
+    INTO ids, v_late, closed, lacking, ahead FROM early;
     PERFORM close_gates(closed, v_late, p_paused) WHERE closed <> '{}';
 END $$;
