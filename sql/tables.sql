@@ -115,6 +115,7 @@ CREATE TYPE inturn.claim_round AS (
 	wanted integer,
 	lanes_left integer,
 	reach integer,
+	holds_none boolean,
 	lost text[],
 	missed text[],
 	ids bigint[],

@@ -253,6 +253,7 @@ CREATE TYPE claim_round AS (
     wanted       integer,   -- how many it may still start
     lanes_left   integer,   -- how many lanes it may still win
     reach        integer,   -- how many tokens it reads
+    holds_none   boolean,   -- no gate, so it may wait for one (see take_slots)
     lost         text[],    -- lanes that other sessions took, or have locked
     missed       text[],    -- lanes that jobs with several lanes have lost
     -- what look_ahead has found:

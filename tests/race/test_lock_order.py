@@ -59,7 +59,7 @@ class Call(NamedTuple):
 
 def make_calls(person: Session, worker: Worker) -> dict[str, Call]:
     """Make a job for each call, and return the calls."""
-    person.set_limit("k", 5)
+    person.set_limit("k", 50)
     person.run("SELECT open_batch('b')")
     person.defer("a", 1, 0, limit="k")
     person.defer_several("b", "z")

@@ -19,7 +19,7 @@ from inturn.cells.router import Router
 from inturn.control.batches import Batches
 from inturn.control.jobs import Jobs
 from inturn.control.schema import SchemaManager
-from inturn.database import drive
+from inturn.database import drive, forks
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool, Pool
@@ -270,8 +270,12 @@ class Cells(Connector):
         self.callers = Callers(self._homes)
         self.json_dumps = self._homes[0].json_dumps
         self.json_loads = self._homes[0].json_loads
-        self._reading = threading.Lock()
+        self._forget()
+        forks.forget_in_child(self, Cells._forget)
         self._read: tuple[int, ...] | None = None  # what the file was like when it was read again
+
+    def _forget(self) -> None:
+        self._reading = threading.Lock()
 
     def reread(self) -> None:
         """Take the homes of cells that have moved from the map's file, if it has changed."""

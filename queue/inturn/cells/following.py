@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from inturn.cells.map import name_place
-from inturn.database import drive
+from inturn.database import drive, forks
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool
 from inturn.database.session import AsyncSession, Session
@@ -148,6 +148,11 @@ class FollowingConnector(PsycopgConnector):
             "was interrupted"
         )
         return DatabaseUnavailable(problem, outcome_unknown=False)
+
+    def _forget(self) -> None:
+        super()._forget()
+        forks.abandon(self._left)
+        self._left = None
 
     async def _find_async_pool(self) -> AsyncPool:
         left, self._left = self._left, None

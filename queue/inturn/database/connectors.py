@@ -44,8 +44,6 @@ REFUSED = {
     "open": "omit it: app.open() opens the pool",
 }
 BaseConnector = Connector  # procrastinate's name for annotations
-# A forked child keeps them: a pool that goes away stops its threads, and these are the parent's.
-_parents_pools: list[Pool | AsyncPool | None] = []
 
 
 def refuse_pool_options(options: Mapping[str, Any]) -> None:
@@ -135,7 +133,7 @@ class PsycopgConnector(Connector):
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards the pools and their counts
         self._lent: list[Pool | AsyncPool] = []  # the caller's pools, which the caller closes
-        forks.forget_in_child(self, PsycopgConnector._forget)
+        forks.forget_in_child(self, lambda connector: connector._forget())
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         """Return a connector to another database or schema, with the settings of this one."""
@@ -291,10 +289,11 @@ class PsycopgConnector(Connector):
     def _forget(self) -> None:
         """Leave the connections to the parent of this forked process. The next call connects."""
         self._opening = Lock()
-        _parents_pools.extend((self._pool, self._async_pool))
         if self._pool not in self._lent:
+            forks.abandon(self._pool)
             self._pool = None
         if self._async_pool is not None and self._async_pool not in self._lent:
+            forks.abandon(self._async_pool)
             self._async_pool, self._opens_async_later = None, True
 
     def _was_lent(self, pool: Pool | AsyncPool) -> bool:

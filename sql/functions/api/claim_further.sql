@@ -6,7 +6,7 @@
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
 -- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs are
--- taken by their own row; the only other locks are those of gates, without waiting.
+-- taken by their own row; the only other locks are those of gates (see take_slots).
 CREATE OR REPLACE FUNCTION claim_further(
     p_worker     uuid,
     p_queues     text[],
@@ -40,7 +40,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS free;
     IF v_limited THEN
-        v_ids := (take_slots(v_ids, 0, '{}')).ids;
+        v_ids := (take_slots(v_ids, 0, '{}', true)).ids;
     END IF;
     -- Of a limit with a rate, take_slots has let none pass.
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids, false);

@@ -31,7 +31,8 @@ BEGIN
         EXISTS (SELECT FROM pauses) AS pauses   -- not NULL, since NULL AND f() calls f
     INTO v_due;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
-    IF v_is_due OR v_due.pauses OR NOT v_due.allowed THEN
+    r.holds_none := (v_is_due OR v_due.pauses OR NOT v_due.allowed) IS NOT TRUE;
+    IF NOT r.holds_none THEN
         v_is_due := settle_due(r.worker, greatest(r.asked, 250), v_due);
     END IF;
     -- What was due may include jobs with a group, and with a lane.

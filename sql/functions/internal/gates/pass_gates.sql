@@ -34,7 +34,9 @@ BEGIN
         v_left := cardinality(ARRAY(
             SELECT unnest(r.ids) INTERSECT SELECT unnest(v_line[:v_left])));
     END IF;
-    SELECT * INTO v_slots FROM take_slots(r.ids, v_left, r.paused);
+    SELECT * INTO v_slots FROM take_slots(r.ids, v_left, r.paused,
+        r.holds_none AND r.wanted = r.asked AND v_line IS NULL);
+    r.holds_none := false;
     r.marked := v_slots.closed <> '{}';
     IF r.marked AND v_slots.ids = '{}' AND r.since IS NULL THEN
         r.lanes_left := r.lanes_left - clear_front(r, v_slots.closed);

@@ -13,9 +13,11 @@
 --
 -- Of limits that have a rate, or no row yet, it tries no more than it may need: jobs with a rate
 -- are not claimed ahead, and a new row can keep an advisory lock until the end of the transaction.
--- If all slots of the worker are busy, it tries one limit. It skips gates that are locked. But if
--- that leaves no job to start although there are slots for all, as several workers with one limit
--- often find, it waits for a moment, unless another claim has just done so in vain.
+-- If all slots of the worker are busy, it tries one limit. It skips gates that are locked.
+--
+-- With p_waits, it waits a moment for the only gate of these jobs if that is locked but half of its
+-- slots stay free: several workers with one limit often find it so. It does not if another claim
+-- has just waited in vain. The caller holds no gate and has nothing else to start.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -25,13 +27,14 @@
 -- that was given back, or the end of the pause. If another session has the gate locked, we leave a
 -- row, and a later claim checks the gate again (check_gates). The job is met again, since most
 -- locks are brief. But if there is already a row that is not new, the job waits, to be out of the
--- way of others. While there are slots for all, that row must be a second old: several workers may
--- only have locked the gate one after the other, and the job would be woken at once.
+-- way of others. While half of the slots stay free, that row must be a second old: several workers
+-- may only have locked the gate one after the other, and the job would be woken at once.
 --
 -- A claim checks again some seconds after a job has become `limited`: another session may be
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
 -- always leaves a row (end_pauses).
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused text[],
+    p_waits boolean DEFAULT false,
     OUT ids bigint[], OUT closed text[], OUT lacking bigint, OUT ahead boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -42,7 +45,7 @@ DECLARE
     v_asked text[];     -- the gates to try
     v_gates text[];     -- those that we have locked
     v_busy  text[];     -- those that another session has locked
-    v_roomy text[];     -- those of them that had slots for all jobs
+    v_roomy text[];     -- those of them of which half of the slots will stay free
     v_stuck text[];     -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
@@ -71,8 +74,10 @@ BEGIN
             SELECT busy FROM unnest(v_busy) AS busy
             LEFT JOIN LATERAL (SELECT used FROM gates WHERE key = busy LIMIT 1) AS gate ON true
             LEFT JOIN LATERAL gate_rule(busy) AS rule ON true
-            WHERE rule.slots - gate.used > cardinality(v_ids) AND rule.rate IS NULL);
-        IF cardinality(v_roomy) = cardinality(v_asked) AND array_position(v_keys, NULL) IS NULL
+            WHERE rule.slots - rule.slots / 2 - gate.used > cardinality(v_ids)
+                AND rule.rate IS NULL);
+        IF p_waits AND v_roomy = v_asked AND cardinality(v_asked) = 1
+            AND array_position(v_keys, NULL) IS NULL
             AND (SELECT true FROM gate_looks WHERE key = ANY (v_asked) LIMIT 1) IS NULL
         THEN
             v_busy := await_gates(v_asked);
