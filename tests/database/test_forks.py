@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
+from psycopg_pool import ConnectionPool
+
 from inturn import App
 from tests.conftest import Query
 
@@ -63,4 +65,23 @@ def test_event_loops_of_forked_processes_defer_beside_that_of_their_parent(
                 await defer(0)
 
     asyncio.run(fork())
+    assert query(DEFERRED) == [*product(range(3), range(JOBS))]
+
+
+def test_a_forked_process_opens_its_app_with_a_pool_of_its_own(app_dsn: str, query: Query) -> None:
+    app = App(app_dsn)
+    task = app.configure_task("unknown")
+
+    def defer(by: int) -> None:
+        for n in range(JOBS):
+            task.defer(by=by, n=n)
+
+    def open_and_defer(by: int) -> None:
+        with ConnectionPool(app_dsn) as own, app.open(own):
+            defer(by)
+
+    with ConnectionPool(app_dsn) as pool, app.open(pool):
+        task.defer()
+        with forked(open_and_defer):
+            defer(0)
     assert query(DEFERRED) == [*product(range(3), range(JOBS))]
