@@ -478,7 +478,7 @@ def in_each_second(stage: Stage) -> list[int]:
         "IF false THEN",
     ),
     Mutation(
-        "nobody notices that a token comes later",
+        "take_slots reports no later token",
         "take_slots.sql",
         "refilled_at > clock() LIMIT 1",
         "false LIMIT 1",
