@@ -158,6 +158,81 @@ def test_claims_do_not_wait_for_a_key_that_stays_locked(stage: Stage) -> None:
 
 
 @story(
+    Mutation("a claim waits for one key after the other", "take_slots.sql",
+        "AND cardinality(v_asked) = 1", "")
+)  # fmt: skip
+def test_claims_do_not_wait_for_several_keys(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("k*", 100)
+    for key in ("k1", "k2"):
+        use_key(person, worker, key)
+    person.defer(None, limit="k1")
+    person.defer(None, limit="k2")
+    users = [lock_key(stage, key) for key in ("k1", "k2")]
+    promise(not worker.comes_to_wait(worker.claim, 2), "each of them could take a moment")
+    promise(worker.result() == [], "they are left for the next claim")
+    for user in users:
+        user.rollback()
+    stage.drain()
+
+
+@story(
+    Mutation("a claim that has locked a key waits for another", "pass_gates.sql",
+        "r.holds_none := false;", "")
+)  # fmt: skip
+def test_a_claim_that_has_closed_a_key_waits_for_no_other(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 100)
+    person.set_limit("spent", None, rate=1)
+    use_key(person, worker, "stripe")
+    use_key(person, worker, "spent")
+    person.defer(None, 1, limit="spent")
+    [job] = person.defer(None, limit="stripe")
+    user = lock_key(stage, "stripe")
+    promise(not worker.comes_to_wait(worker.claim, 1), "others may wait for the spent key")
+    promise(worker.result() == [], "it is left for the next claim")
+    user.rollback()
+    promise(ids(worker.claim()) == [job], "which starts it")
+
+
+@story(
+    Mutation("a claim keeps jobs that it has started from running", "pass_gates.sql",
+        "AND r.wanted = r.asked", "")
+)  # fmt: skip
+def test_a_claim_that_has_started_jobs_waits_for_no_key(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 100)
+    use_key(person, worker, "stripe")
+    hidden, free = person.defer(None, 2, 1, queue="a")
+    person.defer(None, limit="stripe", queue="b")
+    key = lock_key(stage, "stripe")
+    user.begin()
+    user.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", hidden)
+    promise(not worker.comes_to_wait(worker.claim, 2), "its first round has started a job")
+    promise(ids(worker.result()) == [free], "which can run")
+    key.rollback()
+    user.rollback()
+    stage.drain()
+
+
+@story(
+    Mutation("a claim waits although it can start a job of several lanes", "pass_gates.sql",
+        "AND v_line IS NULL", "")
+)  # fmt: skip
+def test_a_claim_that_can_start_a_job_of_several_lanes_waits_for_no_key(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 100)
+    use_key(person, worker, "stripe")
+    person.defer("c", limit="stripe")
+    several = person.defer_several("a", "b")
+    user = lock_key(stage, "stripe")
+    promise(not worker.comes_to_wait(worker.claim, 2), "there is another job")
+    promise(ids(worker.result()) == [several], "which starts")
+    user.rollback()
+    stage.drain()
+
+
+@story(
     Mutation(
         "an end does not ask whether it has the gate",
         "lock_lanes.sql",
