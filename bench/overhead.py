@@ -12,7 +12,7 @@ HEAD = ("jobs", "", "enqueue", "drain", "server CPU", "worker CPU", "WAL", "SQL 
 QUANTITIES = ("enqueue", "rate", "server", "worker", "wal", "calls")
 CAPTION = (
     "Below 1, the jobs cost less than the same number of free jobs of the same queue in the same "
-    "round.\n`enqueue` and `drain` are times, and WAL includes enqueueing."
+    "round, by as many workers.\n`enqueue` and `drain` are times, and WAL includes enqueueing."
 )
 
 
@@ -31,7 +31,7 @@ def table(found: Cells, peers: Sequence[str], scale: Scale) -> str:
 
 def _multiple(one: Cost, quantity: str, found: Cells, peer: str) -> str:
     """Return the cost of a job that uses the tool, divided by that of a free job."""
-    row, free = one.row(quantity), FREE.row(quantity)
+    row, free = one.row(quantity), FREE[one.workers].row(quantity)
     if peer not in found.get(row.name, {}) or peer not in found.get(free.name, {}):
         return ""
     better = ratio(row, found[free.name][peer], found[row.name][peer])

@@ -1,7 +1,7 @@
 """Limits, rates, groups, chains, batches and expiry: what they cost, and whether they hold.
 
 The rows of `COSTS` drain jobs that use one tool, and as many free jobs. overhead.py divides the
-costs of a tool by those of the free jobs in the same round.
+costs of a tool by those of the free jobs in the same round, drained by as many workers.
 
 The other rows have two workers, and tasks that take some time. So the trace shows how many ran at
 once.
@@ -45,6 +45,7 @@ class Cost(NamedTuple):
     title: str
     load: Load
     depth: int = 0  # jobs of a chain
+    workers: int = 1
 
     def row(self, quantity: str) -> Row:
         unit, more = UNITS[quantity]
@@ -55,10 +56,15 @@ class Cost(NamedTuple):
         return self.load._replace(lanes=count // self.depth) if self.depth else self.load
 
 
-FREE = Cost("free", "free jobs", FREE_JOBS)
+FREE = {  # by the number of workers
+    1: Cost("free", "free jobs", FREE_JOBS),
+    3: Cost("free_3", "free jobs by 3 workers", FREE_JOBS, workers=3),
+}
+WIDE = Load(1, tool=Tool.LIMIT, width=10_000)
 COSTS = (
     Cost("limit", "jobs of one key, 10 at a time", Load(1, tool=Tool.LIMIT, width=10)),
-    Cost("wide", "jobs of one key, 10,000 at a time", Load(1, tool=Tool.LIMIT, width=10_000)),
+    Cost("wide", "jobs of one key, 10,000 at a time", WIDE),
+    Cost("wide_3", "jobs of one key, 10,000 at a time, by 3 workers", WIDE, workers=3),
     Cost("limits", "jobs of 100 keys, 2 at a time", Load(100, tool=Tool.LIMIT, width=2)),
     Cost("single", "jobs of 100 keys, 1 at a time", Load(100, tool=Tool.LIMIT, width=1)),
     Cost("singles", "jobs of 1,000 keys, 1 at a time", Load(1_000, tool=Tool.LIMIT, width=1)),
@@ -75,7 +81,7 @@ FLOWS = (Tool.AFTER, Tool.BATCH)  # their first jobs would be warm-up jobs
 def cost(one: Cost, arena: Arena, scale: Scale) -> dict[str, Reading]:
     count = scale.jobs(JOBS)
     load = one.load_of(count)
-    workers = arena.workers(1, load, warm=FREE_JOBS if load.tool in FLOWS else None)
+    workers = arena.workers(one.workers, load, warm=FREE_JOBS if load.tool in FLOWS else None)
     empty = arena.counters()
     enqueued_in = arena.enqueue(count, load)
     full = arena.counters()
@@ -99,7 +105,10 @@ def _cost_scene(one: Cost) -> Scene:
 
 # The rows whose numbers only show as multiples.
 ONLY_COSTS = frozenset(
-    one.row(quantity).name for one in (FREE, *COSTS) for quantity in UNITS if quantity != "rate"
+    one.row(quantity).name
+    for one in (*FREE.values(), *COSTS)
+    for quantity in UNITS
+    if quantity != "rate"
 )
 
 # ---------------------------------------------------------------- a limit, beside free jobs
@@ -225,7 +234,7 @@ def tenants(arena: Arena, scale: Scale) -> dict[str, Reading]:
 
 
 SCENES = [
-    *(_cost_scene(one) for one in (FREE, *COSTS)),
+    *(_cost_scene(one) for one in (*FREE.values(), *COSTS)),
     Scene((LIMITED, UNLIMITED), beside, tool=Tool.LIMIT),
     Scene((KEYS,), keys, tool=Tool.LIMIT),
     Scene((STARTED, MOST), rate, tool=Tool.RATE),

@@ -1,39 +1,18 @@
 """A forked process leaves its parent's connections alone."""
 
 import asyncio
-import multiprocessing
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import product
 
 from psycopg_pool import ConnectionPool
 
 from inturn import App
 from tests.conftest import Query
+from tests.forking import forked
 
-LONG = 60  # seconds
 JOBS = 50
 DEFERRED = (
     "SELECT (args ->> 'by')::int, (args ->> 'n')::int FROM jobs WHERE args ? 'n' ORDER BY 1, 2"
 )
-
-
-@contextmanager
-def forked(work: Callable[[int], None]) -> Iterator[None]:
-    """Two forked processes that do this while the block does."""
-    forking = multiprocessing.get_context("fork")
-    children = [forking.Process(target=work, args=(by,), daemon=True) for by in (1, 2)]
-    try:
-        for child in children:
-            child.start()
-        yield
-        for child in children:
-            child.join(LONG)
-    finally:
-        for child in children:
-            child.kill()
-            child.join()
-    assert [child.exitcode for child in children] == [0, 0]
 
 
 def test_forked_processes_defer_beside_their_parent(app: App, query: Query) -> None:
