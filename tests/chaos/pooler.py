@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 from typing import Self
 
+from psycopg.sql import SQL, Identifier, Literal
+
+from inturn.database.connector import RELIED_ON
 from tests.chaos.server import Server, free_port, with_parent
 
 BINARY = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -45,12 +48,13 @@ class Pooler:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Set the isolation level of the role, as docs/outages.md advises for a pooler."""
+        """Give the role the settings that docs/outages.md advises for a pooler."""
         with self._server.connect() as connection:
             connection.execute("CREATE ROLE pooled SUPERUSER LOGIN")
-            connection.execute(
-                "ALTER ROLE pooled SET default_transaction_isolation = 'read committed'"
-            )
+            for name, value in RELIED_ON.items():
+                connection.execute(
+                    SQL("ALTER ROLE pooled SET {} = {}").format(Identifier(name), Literal(value))
+                )
         self.start()
         return self
 

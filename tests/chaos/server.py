@@ -102,12 +102,14 @@ class Server:
             self.clock.close()
 
     def move(self) -> None:
-        """Dump the database, and restore it into a new cluster at the same address."""
-        dump = self._folder / "dump"
+        """Dump the database and the roles, and restore them into a new cluster there."""
+        dump, roles = self._folder / "dump", self._folder / "roles.sql"
         self._account.run([self._binaries / "pg_dump", "-Fc", "-f", dump, "-d", self.dsn])
+        self._account.run([self._binaries / "pg_dumpall", "-r", "-f", roles, "-d", self.dsn])
         self.stop("fast")
         self._make_cluster()
         self.start()
+        self._account.run([self._binaries / "psql", "-q", "-f", roles, "-d", self.dsn])
         self._account.run([self._binaries / "pg_restore", "-e", "-d", self.dsn, dump])
 
     def age(self, oldest: int) -> None:

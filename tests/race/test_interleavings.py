@@ -124,9 +124,7 @@ def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> 
 
 
 @story(
-    Mutation(
-        "claim runs in any transaction", "settle_due.sql", "PERFORM require_read_committed();", ""
-    ),
+    Mutation("claim runs in any transaction", "settle_due.sql", "PERFORM require_settings();", ""),
 )
 def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

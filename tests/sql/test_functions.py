@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.errors import ObjectNotInPrerequisiteState
 
 from inturn import sql
 from inturn.operations.changes import jobs, lanes, pauses
@@ -157,23 +158,42 @@ def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
     assert wide == []
 
 
+TRANSITIONS = [
+    "SELECT claim(coalesce((SELECT id FROM workers), gen_random_uuid()), NULL, 1)",
+    "SELECT finish(gen_random_uuid(), NULL, 1, '{}', '{}', '{}', '{}')",
+    "SELECT retry('{}', '{}', '{}', '{}')",
+]
+
+
 def test_every_transition_refuses_a_transaction_that_reads_the_past(dsn: str) -> None:
-    calls = [
-        "SELECT claim(gen_random_uuid(), NULL, 1)",
-        "SELECT finish(gen_random_uuid(), NULL, 1, '{}', '{}', '{}', '{}')",
-        "SELECT retry('{}', '{}', '{}', '{}')",
-    ]
     with connect(dsn) as connection:
         for level in (psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE):
             connection.isolation_level = level
             name = level.name.replace("_", " ")
-            for call in calls:
+            for call in TRANSITIONS:
                 with (
                     connection.transaction(force_rollback=True),
                     pytest.raises(psycopg.errors.InvalidTransactionState) as refusal,
                 ):
                     connection.execute(call.encode())
                 assert re.search(f"only in READ COMMITTED.* {name}", str(refusal.value))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *TRANSITIONS,
+        "SELECT defer_jobs('{a}', ARRAY[jsonb '{}'], '{q}', '{NULL}', NULL, NULL, NULL)",
+    ],
+)
+def test_a_session_that_reads_null_as_a_text_is_refused(dsn: str, call: str) -> None:
+    with connect(dsn) as connection:
+        connection.execute("SELECT register_worker('w', 'h', 1, NULL, 1)")
+        connection.execute("SET array_nulls = off")
+        with pytest.raises(ObjectNotInPrerequisiteState, match="SET array_nulls = on"):
+            connection.execute(call.encode())
+        connection.execute("RESET array_nulls")
+        assert connection.execute("SELECT FROM jobs").fetchall() == []
 
 
 def test_a_temporary_table_cannot_stand_in_for_one_of_ours(dsn: str) -> None:

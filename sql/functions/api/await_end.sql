@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION await_end(p_id bigint)
     RETURNS TABLE (status job_status, result jsonb, error text)
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;
     -- One statement for both tables: a job that is being restored is in exactly one of them.
     RETURN QUERY

@@ -39,7 +39,7 @@ DECLARE
     v_asked  bigint[];
     v_gone   bigint;
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     IF coalesce(p_action, '') <> ALL ('{retry,cancel,delete,move}') OR (p_filter).statuses IS NULL
         OR cardinality(p_ids) > 1000
         OR (p_action = 'move') <> (num_nonnulls(p_priority, p_queue) > 0) THEN

@@ -22,7 +22,7 @@ DECLARE
     v_wanted text[];
     v_held   text[];
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     IF coalesce(p_action, '') <> ALL ('{resume,retry-head,skip-head,pause}')
         OR cardinality(p_locks) > 1000 THEN
         RAISE EXCEPTION 'action: must be resume, retry-head, skip-head or pause, of at most 1,000 '

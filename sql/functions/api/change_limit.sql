@@ -24,7 +24,7 @@ BEGIN
         RAISE EXCEPTION 'without: name concurrency or rate, and give no value for it'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     -- Only changes of limits wait for this. A row lock would not do: there may be no row yet.
     LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO v_old FROM limits WHERE pattern = p_pattern;

@@ -44,6 +44,9 @@ DECLARE
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args
         WHERE pg_column_size(args) > 192);
 BEGIN
+    IF current_setting('array_nulls') <> 'on' THEN
+        PERFORM raise_no_array_nulls();
+    END IF;
     IF has_invalid_queue(p_queues) THEN
         PERFORM raise_invalid_queue(p_queues);
     END IF;

@@ -32,7 +32,7 @@ DECLARE
     v_next    record;
     v_read    bigint;   -- index entries, as entries_read() counts them
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     IF p_horizon IS NOT NULL THEN
         p_floors := usable_floors(p_floors, p_horizon);
         v_read := entries_read();

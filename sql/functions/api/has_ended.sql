@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     PERFORM await_locks('{}', ARRAY[p_id]);
     PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE SKIP LOCKED;
     IF FOUND THEN

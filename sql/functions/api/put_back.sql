@@ -11,7 +11,7 @@ DECLARE
     v_held record;
     v_back record;
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := mask_ids(p_ids, v_held.busy);

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION remove_limit(p_pattern text, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     DELETE FROM limits WHERE pattern = p_pattern;
     IF NOT FOUND THEN
         RETURN false;

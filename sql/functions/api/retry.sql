@@ -26,7 +26,7 @@ DECLARE
     v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes
     v_again   record;
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     IF has_invalid_queue(p_queues) THEN
         PERFORM raise_invalid_queue(p_queues);
     END IF;

@@ -37,7 +37,7 @@ BEGIN
     IF v_problem IS NOT NULL THEN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     INSERT INTO limits (pattern, slots, rate, period, burst)
     VALUES (p_pattern, p_slots, p_rate, p_period,
         CASE WHEN p_rate IS NOT NULL THEN coalesce(p_burst, 1) END)

@@ -9,6 +9,7 @@ DECLARE
 BEGIN
     -- Check everything that may be due in one query, since in most claims nothing is.
     SELECT current_setting('transaction_isolation') = 'read committed'
+            AND current_setting('array_nulls') = 'on'
             AND EXISTS (SELECT FROM workers WHERE id = r.worker) AS allowed,
         (SELECT true FROM jobs
             WHERE has_status(status, 'scheduled') AND scheduled_at::timestamptz <= r.now

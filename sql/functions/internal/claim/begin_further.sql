@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION begin_further(p_worker uuid, p_queues text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     PERFORM require_registered(p_worker);
     IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND (p_queues IS NULL OR groups_wait(p_queues)) THEN

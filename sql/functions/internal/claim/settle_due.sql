@@ -8,7 +8,7 @@ DECLARE
     v_looks boolean := p_due.looks;
 BEGIN
     IF NOT p_due.allowed THEN   -- one of these raises the error
-        PERFORM require_read_committed();
+        PERFORM require_settings();
         PERFORM require_registered(p_worker);
     END IF;
     IF p_due.jobs THEN

@@ -6,7 +6,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_lane lanes;
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     PERFORM pg_advisory_xact_lock(lock_key('lane', p_lock));
     LOOP
         SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;

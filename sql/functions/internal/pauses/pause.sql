@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION pause(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     p_until := CASE WHEN p_until < '9999-01-01' THEN p_until END;   -- else until resumed
     IF p_until <= clock() THEN
         RAISE EXCEPTION 'until: a pause until % would already be over', p_until

@@ -5,7 +5,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_pause pauses;
 BEGIN
-    PERFORM require_read_committed();
+    PERFORM require_settings();
     DELETE FROM pauses
     WHERE kind = p_kind AND name = p_name AND (until > clock()) IS NOT FALSE
     RETURNING * INTO v_pause;
