@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.errors import ObjectNotInPrerequisiteState
+from psycopg.errors import InvalidTransactionState
 
 from inturn import sql
 from inturn.operations.changes import jobs, lanes, pauses
@@ -190,7 +190,7 @@ def test_a_session_that_reads_null_as_a_text_is_refused(dsn: str, call: str) -> 
     with connect(dsn) as connection:
         connection.execute("SELECT register_worker('w', 'h', 1, NULL, 1)")
         connection.execute("SET array_nulls = off")
-        with pytest.raises(ObjectNotInPrerequisiteState, match="SET array_nulls = on"):
+        with pytest.raises(InvalidTransactionState, match="SET array_nulls = on"):
             connection.execute(call.encode())
         connection.execute("RESET array_nulls")
         assert connection.execute("SELECT FROM jobs").fetchall() == []

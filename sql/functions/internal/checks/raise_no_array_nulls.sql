@@ -5,5 +5,5 @@ LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'array_nulls is off, but inturn passes NULLs in arrays. Try: %',
             format('ALTER ROLE %I SET array_nulls = on', session_user)
-        USING ERRCODE = 'object_not_in_prerequisite_state';
+        USING ERRCODE = 'invalid_transaction_state';
 END $$;
