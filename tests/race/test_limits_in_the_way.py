@@ -29,8 +29,8 @@ LEFT_ALONE = Mutation(
 )
 NOT_ASKED = Mutation(
     "a claim that does not get a key leaves no row with its job",
-    "take_slots.sql",
-    "WHERE busy IN (SELECT unnest(v_stuck)) OR",
+    "note_busy_gates.sql",
+    "WHERE busy IN (SELECT unnest(stuck)) OR",
     "WHERE",
 )
 
@@ -39,7 +39,7 @@ NOT_ASKED = Mutation(
     Mutation("a key that stays locked is not noticed", "take_slots.sql",
         "IF cardinality(v_gates) < cardinality(v_asked) THEN", "IF false THEN"),
     Mutation("a key that is locked by one after the other counts as locked for good",
-        "take_slots.sql", "THEN interval '1 s' ELSE", "THEN interval '0.1 s' ELSE"),
+        "note_busy_gates.sql", "THEN interval '1 s' ELSE", "THEN interval '0.1 s' ELSE"),
     LEFT_ALONE,
 )  # fmt: skip
 def test_jobs_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> None:
@@ -104,7 +104,7 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
 
 
 @story(
-    Mutation("a claim that can start nothing gives up at once", "take_slots.sql",
+    Mutation("a claim that can start nothing gives up at once", "note_busy_gates.sql",
         "IF p_waits AND", "IF false AND")
 )  # fmt: skip
 def test_claims_of_one_limit_start_its_jobs_one_after_the_other(stage: Stage) -> None:
@@ -121,13 +121,13 @@ def test_claims_of_one_limit_start_its_jobs_one_after_the_other(stage: Stage) ->
 
 
 @story(
-    Mutation("claims wait for a key that stays locked, one after the other", "take_slots.sql",
-        "AND (SELECT true FROM gate_looks WHERE key = ANY (v_asked) LIMIT 1) IS NULL", ""),
+    Mutation("claims wait for a key that stays locked, one after the other", "note_busy_gates.sql",
+        "AND (SELECT true FROM gate_looks WHERE key = ANY (p_asked) LIMIT 1) IS NULL", ""),
     Mutation("a claim waits that may have locked keys", "pass_gates.sql", "r.holds_none AND", ""),
     Mutation("a claim waits for one job although it can start others", "take_slots.sql",
         "AND array_position(v_keys, NULL) IS NULL", ""),
-    Mutation("a claim waits for a key with few slots", "take_slots.sql",
-        "WHERE rule.slots - rule.slots / 2 - gate.used > cardinality(v_ids) AND rule.rate IS NULL",
+    Mutation("a claim waits for a key with few slots", "note_busy_gates.sql",
+        "WHERE rule.slots - rule.slots / 2 - gate.used > p_jobs AND rule.rate IS NULL",
         ""),
 )  # fmt: skip
 def test_claims_do_not_wait_for_a_key_that_stays_locked(stage: Stage) -> None:
@@ -158,8 +158,8 @@ def test_claims_do_not_wait_for_a_key_that_stays_locked(stage: Stage) -> None:
 
 
 @story(
-    Mutation("a claim waits for one key after the other", "take_slots.sql",
-        "AND cardinality(v_asked) = 1", "")
+    Mutation("a claim waits for one key after the other", "note_busy_gates.sql",
+        "AND cardinality(p_asked) = 1", "")
 )  # fmt: skip
 def test_claims_do_not_wait_for_several_keys(stage: Stage) -> None:
     person, worker = stage.session(), stage.worker()

@@ -15,20 +15,14 @@
 -- are not claimed ahead, and a new row can keep an advisory lock until the end of the transaction.
 -- If all slots of the worker are busy, it tries one limit. It skips gates that are locked.
 --
--- With p_waits, it waits a moment for the only gate of these jobs if that is locked but half of its
--- slots stay free: several workers with one limit often find it so. It does not if another claim
--- has just waited in vain. The caller holds no gate and has nothing else to start.
---
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
 --
 -- Whoever opens a gate locks it before it looks for jobs there. If a job starts to wait under the
 -- lock of its gate, either that session sees this job, or we see what has opened the gate: a slot
--- that was given back, or the end of the pause. If another session has the gate locked, we leave a
--- row, and a later claim checks the gate again (check_gates). The job is met again, since most
--- locks are brief. But if there is already a row that is not new, the job waits, to be out of the
--- way of others. While half of the slots stay free, that row must be a second old: several workers
--- may only have locked the gate one after the other, and the job would be woken at once.
+-- that was given back, or the end of the pause. If another session has the gate locked, the job is
+-- met again, since most locks are brief, unless the gate stays locked (note_busy_gates, which also
+-- explains p_waits).
 --
 -- A claim checks again some seconds after a job has become `limited`: another session may be
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
@@ -44,9 +38,7 @@ DECLARE
     v_keys  text[];     -- their gates, or NULL
     v_asked text[];     -- the gates to try
     v_gates text[];     -- those that we have locked
-    v_busy  text[];     -- those that another session has locked
-    v_roomy text[];     -- those of them of which half of the slots will stay free
-    v_stuck text[];     -- those that have been locked for some time
+    v_stuck text[];     -- those that others have locked for some time
     v_late  bigint[];
 BEGIN
     SELECT array_agg(id), array_agg(key) INTO v_ids, v_keys
@@ -69,31 +61,8 @@ BEGIN
                 SELECT key FROM gates WHERE key = ANY (v_keys) AND refilled_at IS NULL)));
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
-        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
-        v_roomy := ARRAY(
-            SELECT busy FROM unnest(v_busy) AS busy
-            LEFT JOIN LATERAL (SELECT used FROM gates WHERE key = busy LIMIT 1) AS gate ON true
-            LEFT JOIN LATERAL gate_rule(busy) AS rule ON true
-            WHERE rule.slots - rule.slots / 2 - gate.used > cardinality(v_ids)
-                AND rule.rate IS NULL);
-        IF p_waits AND v_roomy = v_asked AND cardinality(v_asked) = 1
-            AND array_position(v_keys, NULL) IS NULL
-            AND (SELECT true FROM gate_looks WHERE key = ANY (v_asked) LIMIT 1) IS NULL
-        THEN
-            v_busy := await_gates(v_asked);
-            v_gates := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_busy));
-        END IF;
-        v_stuck := ARRAY(
-            SELECT busy FROM unnest(v_busy) AS busy
-            WHERE (SELECT true FROM gate_looks
-                   WHERE key = busy AND left_at < clock() - CASE
-                       WHEN busy IN (SELECT unnest(v_roomy)) THEN interval '1 s'
-                       ELSE interval '0.1 s' END
-                   LIMIT 1));
-        INSERT INTO gate_looks (key, left_at)
-        SELECT busy, clock() FROM unnest(v_busy) AS busy
-        WHERE busy IN (SELECT unnest(v_stuck))
-            OR (SELECT true FROM gate_looks WHERE key = busy LIMIT 1) IS NULL;
+        SELECT * INTO v_gates, v_stuck FROM note_busy_gates(v_asked, v_gates, cardinality(v_ids),
+            p_waits AND array_position(v_keys, NULL) IS NULL);
     END IF;
 
     WITH line AS (
