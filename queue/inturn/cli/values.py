@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -26,12 +27,11 @@ else:  # older versions of click are not generic
 
 
 class Number(NumberType):
-    """A whole number in a range, by default of ids."""
+    """A whole number in a range, by default of ids. Help shows its name in capitals."""
 
-    name = "number"
-
-    def __init__(self, least: int = 1, most: int = HIGHEST_ID) -> None:
+    def __init__(self, least: int = 1, most: int = HIGHEST_ID, name: str = "n") -> None:
         self._least, self._most = least, most
+        self.name = name
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
@@ -46,6 +46,9 @@ class Number(NumberType):
         )
 
 
+ID = Number(name="id")
+PORT_NUMBER = Number(1, 65535, "port")
+ANY_PORT = Number(0, 65535, "port")  # 0: one that is free
 PRIORITY = Number(-(2**31), 2**31 - 1)
 
 
@@ -103,6 +106,10 @@ def moment(
             f"{text!r} is not a time with a time zone. Use for example 2030-01-31T12:00:00Z."
         )
     return check_moment(parameter.opts[0], at)
+
+
+duration_option = partial(click.option, callback=duration, metavar="TIME")
+moment_option = partial(click.option, callback=moment, metavar="TIME")
 
 
 def task_arguments(words: Sequence[str]) -> dict[str, Any]:

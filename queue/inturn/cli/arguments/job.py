@@ -13,13 +13,12 @@ from inturn.cli.output import exit_status
 from inturn.cli.output.exit_status import Conflict, NotFound
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output
-from inturn.cli.values import Number
+from inturn.cli.values import ID
 from inturn.errors import InturnError
 from inturn.formatting import amount, requote, visible, with_times
 from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs
 
-ID = Number()
 COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
 
 job_argument = click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)

@@ -10,26 +10,15 @@ from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output
 from inturn.cli.settings import combine
-from inturn.cli.values import duration, moment
+from inturn.cli.values import duration_option, moment_option
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.formatting import on_clock
 from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 pause_options = combine(
     click.option("--reason", metavar="WHY", help="Why you pause it, shown in lists."),
-    click.option(
-        "--until",
-        callback=moment,
-        metavar="TIME",
-        help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
-    ),
-    click.option(
-        "--for",
-        "length",
-        callback=duration,
-        metavar="TIME",
-        help="Resume it after this long, e.g. 10m.",
-    ),
+    moment_option("--until", help="Resume it at this time, e.g. 2030-01-31T12:00:00Z."),
+    duration_option("--for", "length", help="Resume it after this long, e.g. 10m."),
 )
 
 

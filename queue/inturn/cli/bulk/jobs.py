@@ -9,14 +9,14 @@ import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.arguments.confirm import yes_option
-from inturn.cli.arguments.job import ID, job_arguments
+from inturn.cli.arguments.job import job_arguments
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.bulk.change import PlannedBulk, bulk_options, is_bulk_of, run_bulk, words
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import more, output_options, remark
 from inturn.cli.settings import combine
-from inturn.cli.values import duration, moment
+from inturn.cli.values import ID, duration_option, moment_option
 from inturn.formatting import amount, iso, last_line, visible
 from inturn.operations.changes import bulk, jobs
 from inturn.operations.changes.bulk import NO_MOVE, JobAction, JobPreview, Move
@@ -39,7 +39,7 @@ filter_options = combine(
         metavar="STATUS",  # all of them in one word would be wider than a terminal
         help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
     ),
-    click.option("--batch", type=ID, metavar="ID", help="Only jobs of this batch."),
+    click.option("--batch", type=ID, help="Only jobs of this batch."),
     click.option("--group", metavar="GROUP", help="Only jobs of this group."),
     click.option(
         "--queue", metavar="NAME", shell_complete=complete_queue, help="Only jobs in this queue."
@@ -54,18 +54,11 @@ filter_options = combine(
         "--lock-prefix", metavar="PREFIX", help="Only jobs whose lock starts with PREFIX."
     ),
     click.option("--error", metavar="WORDS", help="Only jobs whose last error contains this text."),
-    click.option(
+    duration_option(
         "--older-than",
-        callback=duration,
-        metavar="TIME",
         help="Only jobs that ended longer ago or, if live, were deferred longer ago.",
     ),
-    click.option(
-        "--before",
-        callback=moment,
-        metavar="TIME",
-        help="Like --older-than, but an absolute time.",
-    ),
+    moment_option("--before", help="Like --older-than, but an absolute time."),
 )
 # A command that changes jobs gets the Database first.
 change_options = combine(

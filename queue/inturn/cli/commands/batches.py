@@ -3,12 +3,12 @@
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
-from inturn.cli.arguments.job import ID
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict, NotFound
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, details, output_options, remark
+from inturn.cli.values import ID
 from inturn.formatting import amount, on_clock, relative, visible
 from inturn.model import BatchProgress
 

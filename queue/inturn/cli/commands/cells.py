@@ -67,7 +67,6 @@ Examples:
 @click.option(
     "--count",
     type=Number(1, 1024),
-    metavar="N",
     help="How many cells a new map gets. This can never be changed.  [default: 8]",
 )
 @click.option(

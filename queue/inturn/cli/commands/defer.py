@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_task
-from inturn.cli.arguments.job import ID
 from inturn.cli.settings import Settings, database_options, find_app
 from inturn.cli.suggestions import did_you_mean
-from inturn.cli.values import PRIORITY, duration, moment, task_arguments
+from inturn.cli.values import ID, PRIORITY, duration_option, moment_option, task_arguments
 from inturn.errors import TaskNotFound
 
 if TYPE_CHECKING:
@@ -57,52 +56,23 @@ Examples:
     default=False,
     help="Same as --on-conflict skip.",
 )
-@click.option(
-    "--timeout", callback=duration, metavar="TIME", help="How long an attempt may take, e.g. 90s."
-)
+@duration_option("--timeout", help="How long an attempt may take, e.g. 90s.")
 @click.option("--limit", metavar="KEY", help="Count the job under the limit of this key.")
 @click.option("--group", metavar="NAME", help="Let the job's group take turns with others.")
 @click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
-    "--priority",
-    type=PRIORITY,
-    metavar="N",
-    help="Higher priorities run first.  [default: the task's]",
+    "--priority", type=PRIORITY, help="Higher priorities run first.  [default: the task's]"
 )
+@moment_option(
+    "--at", "schedule_at", help="Do not start before this time, e.g. 2030-01-31T12:00:00Z."
+)
+@duration_option("--in", "schedule_in", help="Do not start before this long from now, e.g. 10m.")
+@moment_option("--expires-at", help="Cancel it if it has not started by this time.")
+@duration_option("--expires-in", help="Cancel it if it has not started within this time, e.g. 1h.")
 @click.option(
-    "--at",
-    "schedule_at",
-    callback=moment,
-    metavar="TIME",
-    help="Do not start before this time, e.g. 2030-01-31T12:00:00Z.",
+    "--after", type=ID, multiple=True, help="Start it after this job ends. Can be repeated."
 )
-@click.option(
-    "--in",
-    "schedule_in",
-    callback=duration,
-    metavar="TIME",
-    help="Do not start before this long from now, e.g. 10m.",
-)
-@click.option(
-    "--expires-at",
-    callback=moment,
-    metavar="TIME",
-    help="Cancel it if it has not started by this time.",
-)
-@click.option(
-    "--expires-in",
-    callback=duration,
-    metavar="TIME",
-    help="Cancel it if it has not started within this time, e.g. 1h.",
-)
-@click.option(
-    "--after",
-    type=ID,
-    multiple=True,
-    metavar="ID",
-    help="Start it after this job ends. Can be repeated.",
-)
-@click.option("--batch", type=ID, metavar="ID", help="Add it to this batch.")
+@click.option("--batch", type=ID, help="Add it to this batch.")
 @click.option(
     "--on-parent",
     type=click.Choice(["cancel", "go", "hold"]),

@@ -24,7 +24,7 @@ from inturn.cli.processes.dev_server import (
 )
 from inturn.cli.processes.web_server import LOOPBACK, PORT, listen, serve_beside
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
-from inturn.cli.values import Number
+from inturn.cli.values import PORT_NUMBER
 from inturn.errors import ConfigurationError, MissingExtra
 
 logger = logging.getLogger("inturn.dev")
@@ -41,8 +41,7 @@ Examples:
 @click.argument("path", metavar="[APP]", required=False)
 @click.option(
     "--port",
-    type=Number(1, 65535),
-    metavar="PORT",
+    type=PORT_NUMBER,
     help=f"Let the server listen on this port of {LOOPBACK} too, with a password.",
 )
 @click.option(
@@ -50,8 +49,7 @@ Examples:
 )
 @click.option(
     "--web-port",
-    type=Number(1, 65535),
-    metavar="PORT",
+    type=PORT_NUMBER,
     help=f"Serve the dashboard at this port. [default: {PORT}, or a free one if that is taken, "
     "and the same at the next start]",
 )

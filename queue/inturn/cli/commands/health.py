@@ -4,15 +4,14 @@ import click
 
 from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.settings import combine
-from inturn.cli.values import Number
+from inturn.cli.values import PORT_NUMBER, Number
 
 probe_options = combine(
     click.option(
         "-p",
         "--port",
-        type=Number(1, 65535),
+        type=PORT_NUMBER,
         required=True,
-        metavar="PORT",
         envvar="INTURN_WORKER_HEALTH_PORT",
         help="The worker's --health-port.",
     ),
@@ -26,7 +25,6 @@ probe_options = combine(
         "--processes",
         type=Number(1, 256),
         default=1,
-        metavar="N",
         envvar="INTURN_WORKER_PROCESSES",
         help="Ask this many workers, at this port and the next ones.  [default: 1]",
     ),

@@ -9,7 +9,6 @@ import click
 from inturn.arguments import check_queue
 from inturn.cli.arguments.completion import complete_queue
 from inturn.cli.arguments.job import (
-    ID,
     change_jobs,
     confirm_jobs,
     get_job,
@@ -32,7 +31,7 @@ from inturn.cli.job_details import in_words_of_sql, list_details
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, limit_option, output_options, remark
-from inturn.cli.values import PRIORITY, Number
+from inturn.cli.values import ID, PRIORITY, Number
 from inturn.formatting import last_line, name_locks, relative, visible
 from inturn.model import Reason
 from inturn.operations.changes import bulk, jobs, lanes
@@ -57,11 +56,10 @@ def command() -> None:
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
 @limit_option("The maximum number of jobs to list.", most=COUNTED, default=50)
-@click.option("--before-id", type=ID, metavar="ID", help="Only older jobs: the next page.")
+@click.option("--before-id", type=ID, help="Only older jobs: the next page.")
 @click.option(
     "--search",
     type=Number(1, MOST_SEARCHED),
-    metavar="N",
     default=COUNTED,
     show_default=True,
     help="With a filter, how many live and how many ended jobs to search.",
@@ -258,9 +256,7 @@ Examples:
   queue jobs move --task ops.nap --priority -10
   queue jobs move 9001 9002 --to-queue slow""",
 )
-@click.option(
-    "--priority", type=PRIORITY, metavar="N", help="The new priority. Higher priorities run first."
-)
+@click.option("--priority", type=PRIORITY, help="The new priority. Higher priorities run first.")
 @click.option("--to-queue", metavar="NAME", shell_complete=complete_queue, help="The new queue.")
 @change_options
 def move(

@@ -103,12 +103,7 @@ def show(lock: str, form: str) -> None:
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
 @click.argument("lock")
-@click.option(
-    "--timeout",
-    type=Seconds(),
-    metavar="SECONDS",
-    help="How long to wait.  [default: forever]",
-)
+@click.option("--timeout", type=Seconds(), help="How long to wait.  [default: forever]")
 @verbose_option
 def wait(lock: str, timeout: float | None) -> None:
     """Wait until LOCK is free.
@@ -167,15 +162,11 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 @click.argument("lock")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
-    "--timeout",
-    type=Seconds(),
-    metavar="SECONDS",
-    help="How long to wait for the lock.  [default: forever]",
+    "--timeout", type=Seconds(), help="How long to wait for the lock.  [default: forever]"
 )
 @click.option(
     "--ttl",
     type=Seconds(positive=True),
-    metavar="SECONDS",
     help="How long the lock lives without renewal, if it can expire.",
 )
 @verbose_option

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.settings import Settings, database_options, find_connector
-from inturn.cli.values import Number
+from inturn.cli.values import ANY_PORT
 
 if TYPE_CHECKING:
     from inturn.cells.metrics import CellMetrics
@@ -28,8 +28,7 @@ Examples:
 )
 @click.option(
     "--port",
-    type=Number(0, 65535),
-    metavar="PORT",
+    type=ANY_PORT,
     help="Serve the metrics at http://…:PORT/metrics until you stop it.",
 )
 @click.option(

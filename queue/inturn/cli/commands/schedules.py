@@ -87,7 +87,6 @@ def list_schedules(database: Database, form: str) -> None:
 @click.option(
     "--count",
     type=Number(1, ALL),
-    metavar="N",
     default=10,
     show_default=True,
     help="How many times to list.",

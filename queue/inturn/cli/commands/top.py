@@ -36,7 +36,6 @@ Examples:
     type=Seconds(positive=True),
     default="2",
     show_default=True,
-    metavar="SECONDS",
     help="How long to wait between refreshes.",
 )
 @click.option("--once", is_flag=True, help="Print one snapshot and exit.")

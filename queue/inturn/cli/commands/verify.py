@@ -13,7 +13,7 @@ from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.output.progress_bar import show_progress
-from inturn.cli.values import Number, duration
+from inturn.cli.values import Number, duration_option
 from inturn.formatting import amount, exact, visible
 
 if TYPE_CHECKING:
@@ -28,36 +28,28 @@ Examples:
   queue verify --lock order:4711
   queue verify --since 7d --json > verified.json""",
 )
-@click.option(
-    "--since",
-    callback=duration,
-    metavar="TIME",
-    help="Judge jobs that ended in this time. By default, the whole history.",
+@duration_option(
+    "--since", help="Judge jobs that ended in this time. By default, the whole history."
 )
 @click.option("--lock", metavar="LOCK", help="Judge only this lane.")
-@click.option(
+@duration_option(
     "--longest-transaction",
     "transaction",
-    callback=duration,
-    metavar="TIME",
     default="1m",
     show_default=True,
     help="How long a transaction that defers jobs may stay open. Within this time, jobs may start "
     "out of order.",
 )
-@click.option(
+@duration_option(
     "--longest-call",
     "call",
-    callback=duration,
-    metavar="TIME",
     default="5s",
     show_default=True,
     help="How long a worker's call to the database may take.",
 )
 @click.option(
     "--after",
-    type=Number(0),
-    metavar="ID",
+    type=Number(0, name="id"),
     default=0,
     help="Continue after this job, as an interrupted call advises.",
 )

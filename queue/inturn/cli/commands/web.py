@@ -7,7 +7,7 @@ import click
 
 from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
 from inturn.cli.settings import Settings, database_options, find_app, find_connector
-from inturn.cli.values import Number
+from inturn.cli.values import ANY_PORT
 from inturn.errors import ConfigurationError
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -25,8 +25,7 @@ Examples:
 )
 @click.option(
     "--port",
-    type=Number(0, 65535),
-    metavar="PORT",
+    type=ANY_PORT,
     default=PORT,
     show_default=True,
     help="The port to serve on.",

@@ -21,7 +21,7 @@ from inturn.cli.settings import (
     pass_settings,
     verbose_option,
 )
-from inturn.cli.values import Number, Seconds, duration
+from inturn.cli.values import ANY_PORT, Number, Seconds, duration
 from inturn.errors import BadArgument, MissingApp, SchemaMismatch
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def seconds(*names: str, help: str, positive: bool = True) -> Callable[[F], F]:
-    return option(*names, type=Seconds(positive=positive), metavar="SECONDS", help=help)
+    return option(*names, type=Seconds(positive=positive), help=help)
 
 
 @click.command(
@@ -59,18 +59,11 @@ Examples:
     multiple=True,
     help="Serve only these queues. No name means all.  [default: all]",
 )
-@option(
-    "-c",
-    "--concurrency",
-    type=Number(1),
-    metavar="N",
-    help="Run up to N jobs at once.  [default: 1]",
-)
+@option("-c", "--concurrency", type=Number(1), help="Run up to N jobs at once.  [default: 1]")
 @option(
     "--processes",
     type=Number(1, 256),
     default=1,
-    metavar="N",
     help="Run this many worker processes.  [default: 1]",
 )
 @option(
@@ -146,25 +139,21 @@ Examples:
 @option(
     "--max-lost-attempts",
     type=Number(1, 9),
-    metavar="N",
     help="Fail a job if more workers than this died while running it.  [default: 5]",
 )
 @option(
     "--max-jobs",
     type=Number(1),
-    metavar="N",
     help="End after about N jobs, so that a new process takes over.  [default: never]",
 )
 @option(
     "--max-memory",
-    type=Number(1),
-    metavar="MB",
+    type=Number(1, name="mb"),
     help="The same, once the process has used this many megabytes.  [default: never]",
 )
 @option(
     "--metrics-port",
-    type=Number(0, 65535),
-    metavar="PORT",
+    type=ANY_PORT,
     help="Serve this worker's Prometheus metrics on this port.  [default: none]",
 )
 @option(
@@ -174,8 +163,7 @@ Examples:
 )
 @option(
     "--health-port",
-    type=Number(0, 65535),
-    metavar="PORT",
+    type=ANY_PORT,
     help="Serve the worker's health on this port, which may be the same.  [default: none]",
 )
 @option(

@@ -9,7 +9,7 @@ from inturn.cli.output.exit_status import NotFound
 from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options
-from inturn.cli.values import duration
+from inturn.cli.values import duration_option
 from inturn.formatting import relative, span, visible
 
 ALL = 10_000
@@ -32,10 +32,8 @@ Examples:
   queue workers list --name web-1 --max-age 90s    is this worker alive?""",
 )
 @click.option("--name", metavar="NAME", help="Only workers with this name.")
-@click.option(
+@duration_option(
     "--max-age",
-    metavar="TIME",
-    callback=duration,
     help="Only workers whose last heartbeat and last turn of the event loop are at most this old, "
     "e.g. 90s.",
 )

@@ -212,7 +212,6 @@ def limit_option(help: str, *, most: int, default: int) -> Callable[[F], F]:
     return click.option(
         "--limit",
         type=Number(1, most),
-        metavar="N",
         default=default,
         show_default=True,
         help=help,
