@@ -170,6 +170,6 @@ def at_least(count: int, more: bool = False) -> str:
     return "?" if more and not count else f"{count:,}{'+' if more else ''}"
 
 
-def amount(count: int, noun: str) -> str:
-    """Return `1 job` or `4,762 jobs`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def amount(count: int, noun: str, *, or_more: bool = False) -> str:
+    """Return `1 job`, `4,762 jobs` or `4,762 jobs or more`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}{' or more' if or_more else ''}"

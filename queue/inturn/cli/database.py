@@ -6,19 +6,16 @@ These commands share their options, and each uses one connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inturn.cli.settings import Settings, database_options, find_connector
+from inturn.operations import Operation
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
     import psycopg
-
-    from inturn.operations import Operation
 
 T = TypeVar("T")
 

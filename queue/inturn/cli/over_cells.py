@@ -1,7 +1,5 @@
 """Run a command in several cells: reads side by side, changes one after another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

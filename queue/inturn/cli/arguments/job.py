@@ -42,8 +42,8 @@ def get_job(database: Database, job_id: int) -> StoredJob:
 def spell_reason(reason: Reason, now: datetime | None) -> Reason:
     """Return the reason with its command as it runs here, and its times as `with_times` does."""
     quoted = requote(reason.unblock)
-    unblock = None if quoted is None else complete(quoted)
-    return replace(reason, detail=with_times(reason.detail, now), unblock=unblock)
+    detail = with_times(reason.detail, now)
+    return replace(reason, detail=detail, unblock=quoted and complete(quoted))
 
 
 def confirm_jobs(

@@ -46,7 +46,7 @@ class PlannedBulk:
 
     @property
     def count(self) -> str:
-        return f"{amount(self.preview.count, self.noun)}{' or more' if self.preview.more else ''}"
+        return amount(self.preview.count, self.noun, or_more=self.preview.more)
 
 
 def run_bulk(

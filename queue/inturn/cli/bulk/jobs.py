@@ -109,7 +109,7 @@ def change_matching(
     options = [
         *spell_filter(replace(which, statuses=asked["statuses"])),
         ("--abort", abort),
-        ("--priority", None if move.priority is None else str(move.priority)),
+        ("--priority", move.priority),
         ("--to-queue", move.queue),
         ("--all", everything),
         ("--yes", True),
@@ -183,9 +183,8 @@ def _spell_list(which: JobFilter, limit: int) -> str:
 
 
 def _count(seen: JobPreview) -> str:
-    more = " or more" if seen.more else ""
-    lanes = f" in {amount(seen.lanes, 'lane')}{more}" if seen.lanes else ""
-    return f"{amount(seen.count, 'job')}{more}{lanes}"
+    lanes = f" in {amount(seen.lanes, 'lane', or_more=seen.more)}" if seen.lanes else ""
+    return f"{amount(seen.count, 'job', or_more=seen.more)}{lanes}"
 
 
 def _sample(database: Database, seen: JobPreview) -> list[str]:

@@ -80,15 +80,14 @@ def change_matching(
         ("--all", asked["everything"]),
         ("--yes", True),
     ]
-    more = " or more" if seen.more else ""
-    waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
-    count = f"{amount(seen.count, 'lane')}{more}"
+    count = amount(seen.count, "lane", or_more=seen.more)
+    behind = amount(seen.waiting, "waiting job", or_more=seen.more)
     error = f" whose job failed with {visible(which.error)!r}" if which.error else ""
     plan = PlannedBulk(
         action,
         "lane",
         seen,
-        f"{VERBS[action]} {count}{error}{waiting}?",
+        f"{VERBS[action]} {count}{error}{f' with {behind}' if seen.waiting else ''}?",
         [*([f"Only lanes{error}."] if error else []), *describe_lanes(action, seen)],
         _sample(seen),
         words(f"queue lanes {action}", options),

@@ -114,8 +114,11 @@ def command(
     from inturn.tasks.lanes import Shared
 
     path, app = settings.app_path(), find_app(settings)
-    if path is not None and not unknown:
-        _check_task(task, app, path)
+    if path is not None and not unknown and task not in app.tasks:
+        raise TaskNotFound(
+            f"The app {path} has no task {task!r}.{did_you_mean(task, app.tasks)} Import the "
+            "module that declares it, or give --unknown if it belongs to another program."
+        )
     locks = [*options.pop("locks"), *map(Shared, options.pop("shared"))]
     deferrer = app.configure_task(
         task,
@@ -137,11 +140,3 @@ def _defer(app: App, job: NewJob) -> int:
     # If the database is down, the app's pool would try for half a minute.
     with closing(homes[0].connect()) as connection:
         return app.job_manager.defer_job(job, connection)
-
-
-def _check_task(name: str, app: App, path: str) -> None:
-    if name not in app.tasks:
-        raise TaskNotFound(
-            f"The app {path} has no task {name!r}.{did_you_mean(name, app.tasks)} Import the "
-            "module that declares it, or give --unknown if it belongs to another program."
-        )

@@ -38,7 +38,7 @@ def command(database: Database, form: str) -> None:
     from inturn.doctor.checks import examine
 
     findings = [
-        replace(found, advice=None if found.advice is None else complete(found.advice))
+        replace(found, advice=found.advice and complete(found.advice))
         for found in examine(database)
     ]
     verbose = click.get_current_context().ensure_object(Settings).verbose

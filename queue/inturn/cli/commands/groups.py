@@ -5,7 +5,6 @@ import click
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
-from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, visible
 from inturn.operations.changes import groups
@@ -70,5 +69,5 @@ def list_groups(database: Database, form: str) -> None:
         "WAITING": lambda group: count(group.waiting),
         "RUNNING": lambda group: count(group.running),
     }
-    nothing = complete("No group has a weight or a job to run.")
-    Output(form).records(database.run(groups.list_groups(LISTED)), columns, nothing)
+    found = database.run(groups.list_groups(LISTED))
+    Output(form).records(found, columns, "No group has a weight or a job to run.")

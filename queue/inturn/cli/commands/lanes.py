@@ -315,7 +315,7 @@ def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, for
     report = get_report(database, lock)
     if not report.waiting:
         raise Conflict(f"The lane {visible(lock)} has no waiting jobs.")
-    many = amount(report.waiting, "job") + (" or more" if report.is_cut else "")
+    many = amount(report.waiting, "job", or_more=report.is_cut)
     confirm(
         f"Cancel {many} waiting in the lane {visible(lock)}?",
         yes=yes,

@@ -192,10 +192,8 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
 def _with_time(holder: Holder) -> dict[str, Any]:
     """Return the holder for JSON, with its time as in other commands."""
     at = holder.acquired_at
-    return {
-        **asdict(holder),
-        "acquired_at": None if at is None else datetime.fromtimestamp(at, UTC),
-    }
+    moment = None if at is None else datetime.fromtimestamp(at, UTC)
+    return {**asdict(holder), "acquired_at": moment}
 
 
 def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -277,4 +275,4 @@ def _describe(holder: Holder) -> str:
         "without expiry" if holder.ttl is None else f"{holder.ttl:.0f} s to live",
         "" if holder.fence is None else f"fence {holder.fence}",
     ]
-    return visible(", ".join(part for part in parts if part))
+    return visible(", ".join(filter(None, parts)))

@@ -1,22 +1,13 @@
 """`queue metrics`: metrics of the whole queue, for Prometheus."""
 
-from __future__ import annotations
-
 import signal
-from collections.abc import Sequence
 from contextlib import closing
 from threading import Event
-from typing import TYPE_CHECKING
 
 import click
 
 from inturn.cli.settings import Settings, database_options, find_connector
 from inturn.cli.values import ANY_PORT
-
-if TYPE_CHECKING:
-    from inturn.cells.metrics import CellMetrics
-    from inturn.database.connector import Connector
-    from inturn.metrics.database import DatabaseMetrics
 
 
 @click.command(
@@ -46,36 +37,24 @@ def command(settings: Settings, port: int | None, bind: str) -> None:
     serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped. With cells,
     each series has the label `cell`.
     """
+    from inturn.cells.metrics import CellMetrics
     from inturn.endpoint import Endpoint
-    from inturn.metrics.exposition import make_route
+    from inturn.metrics.database import DatabaseMetrics
+    from inturn.metrics.exposition import PATH, make_route
 
-    connector = find_connector(settings)
-    with closing(_make_metrics(connector.homes)) as metrics:
+    homes = find_connector(settings).homes
+    collector: DatabaseMetrics | CellMetrics
+    collector = DatabaseMetrics(homes[0]) if len(homes) == 1 else CellMetrics(homes)
+    with closing(collector) as metrics:
         route = make_route(metrics)
         if port is None:
-            if len(connector.homes) == 1:
-                connector.homes[0].connect("metrics").close()  # fail now, with a clear error
-            ((_, serve),) = route.items()
-            click.echo(serve("").body.decode(), nl=False)
+            if len(homes) == 1:
+                homes[0].connect("metrics").close()  # fail now, with a clear error
+            click.echo(route[PATH]("").body.decode(), nl=False)
             return
         with Endpoint(bind, port, route) as endpoint:
-            click.echo(f"serving {endpoint.address}/metrics", err=True)
-            _wait_for_signal()
-
-
-def _make_metrics(homes: Sequence[Connector]) -> DatabaseMetrics | CellMetrics:
-    from inturn.metrics.database import DatabaseMetrics
-
-    if len(homes) == 1:
-        return DatabaseMetrics(homes[0])
-    from inturn.cells.metrics import CellMetrics
-
-    return CellMetrics(homes)
-
-
-def _wait_for_signal() -> None:
-    """Return at Ctrl-C or SIGTERM."""
-    stop = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    stop.wait()
+            click.echo(f"serving {endpoint.address}{PATH}", err=True)
+            stop = Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stop.set())
+            stop.wait()

@@ -53,14 +53,13 @@ def command(settings: Settings, code: str | None) -> None:
 
 def names(app: App, person: str) -> dict[str, Any]:
     jobs = app.job_manager
-    variables = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
-    lists = {
-        name: getattr(jobs, name)
-        for name in ("list_jobs", "list_queues", "list_tasks", "list_locks")
-    }
+    lists = ("list_jobs", "list_queues", "list_tasks", "list_locks")
     return {
-        **variables,
-        **lists,
+        "app": app,
+        "tasks": app.tasks,
+        "job_manager": jobs,
+        "lanes": app.lanes,
+        **{name: getattr(jobs, name) for name in lists},
         "cancel": partial(jobs.cancel_job_by_id, by=person),
         "retry": partial(jobs.retry_job_by_id, by=person),
         "explain": jobs.explain,

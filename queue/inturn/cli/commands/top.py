@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, timedelta
 from functools import partial
 from textwrap import wrap
@@ -50,19 +50,21 @@ def command(settings: Settings, interval: float, once: bool, limit: int, form: s
     has no rates, because they need two refreshes.
     """
     from inturn.cli.live.look import Looker
+    from inturn.cli.live.picture import print_look
     from inturn.cli.output.screen import is_live, open_screen
 
     connector = find_connector(settings)
     with closing(Looker(connector, limit)) as looker:
-        if once or form != "table" or not is_live():
-            _print(looker.look(), form)
-            return
         first = looker.look()  # the first look reports errors like other commands
-        try:
-            with open_screen() as screen:
-                Top(looker, screen, interval).run(first)
-        except KeyboardInterrupt:  # the usual way to end it
+        if form != "table":
+            Output(form).record(vars(first))
             return
+        if once or not is_live():
+            click.echo(iso(first.at))
+            print_look(first, None)
+            return
+        with suppress(KeyboardInterrupt), open_screen() as screen:  # the usual way to end it
+            Top(looker, screen, interval).run(first)
 
 
 class Top:
@@ -83,7 +85,13 @@ class Top:
             self._draw(look)
             if not self._wait(look):
                 return
-            look = self._look_again(look)
+            try:
+                look = self._looker.look()
+            except DatabaseUnavailable as error:
+                self._problem = str(error)
+            else:
+                self._problem = None
+                self._looked_at = time.monotonic()
 
     def _wait(self, look: Look) -> bool:
         """Return True when it is time for the next look, or False if there is none."""
@@ -97,16 +105,6 @@ class Top:
             if key == "p":
                 self._is_paused = not self._is_paused
             self._draw(look)
-
-    def _look_again(self, look: Look) -> Look:
-        try:
-            look = self._looker.look()
-        except DatabaseUnavailable as error:
-            self._problem = str(error)
-        else:
-            self._problem = None
-            self._looked_at = time.monotonic()
-        return look
 
     def _draw(self, look: Look) -> None:
         from inturn.cli.live.picture import print_look
@@ -124,13 +122,3 @@ class Top:
             lines.append(click.style(f"No refresh for {age}, retrying.", fg="red", bold=True))
             lines += wrap(visible(self._problem), shutil.get_terminal_size().columns)
         return lines
-
-
-def _print(look: Look, form: str) -> None:
-    from inturn.cli.live.picture import print_look
-
-    if form == "table":
-        click.echo(iso(look.at))
-        print_look(look, None)
-    else:
-        Output(form).record(vars(look))

@@ -111,9 +111,7 @@ def _describe(found: Verification) -> list[str]:
     for verdict, observed in (("allowed", found.allowed), ("unsure", found.unsure)):
         lines += [_describe_count(verdict, each) for each in observed]
     lines += [advice(f"{'unknown':<8}", text, None, "") for text in found.unknown]
-    result = (
-        "no promise was broken" if found.is_kept else f"{amount(found.violations, 'violation')}"
-    )
+    result = "no promise was broken" if found.is_kept else amount(found.violations, "violation")
     state = "ok" if found.is_kept else "broken"
     return [*lines, f"{state:<8}{amount(found.jobs, 'job')} read: {result}"]
 

@@ -127,7 +127,9 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
         mismatch=seen.mismatch,
         rates=meter.read(counts),
         lanes={state: count for state, (count, _) in seen.lanes.items()},
-        troubled=[_complete(each) for each in troubled],
+        troubled=[
+            replace(each, unblock=each.unblock and complete(each.unblock)) for each in troubled
+        ],
         limits=holding[:limit],
         limited=_explain_limits(run, limit, seen.now) if holding else [],
         queues=_sort_queues(seen.queues)[:limit],
@@ -150,10 +152,6 @@ def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason
         for each in found
         if each.reason == "limited"
     ]
-
-
-def _complete(lane: StuckLane) -> StuckLane:
-    return lane if lane.unblock is None else replace(lane, unblock=complete(lane.unblock))
 
 
 def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:

@@ -25,10 +25,8 @@ def watch_option(command: F) -> F:
         if watch is None:
             once()
             return
-        try:
+        with suppress(KeyboardInterrupt):  # the usual way to end it
             _repeat(partial(_list_cells, once), watch, is_table=form == "table")
-        except KeyboardInterrupt:  # the usual way to end it
-            return
 
     add = click.option(
         "--watch",

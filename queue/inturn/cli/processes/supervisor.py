@@ -132,7 +132,10 @@ class Supervisor:
 
     def _hear(self) -> None:
         for name, its in self._sockets.items():
-            if words := _read_words(its):
+            words = b""
+            with suppress(OSError):
+                words = its.recv(4096, socket.MSG_DONTWAIT)
+            if words:
                 self._served.add(name)
                 self._silence[name] = 0.0
                 if supervised.RETIRING in words:
@@ -218,9 +221,3 @@ class Supervisor:
             env={**self._environment, supervised.SOCKET: str(its.fileno())},
             pass_fds=[its.fileno()],
         )
-
-
-def _read_words(its: socket.socket) -> bytes:
-    with suppress(OSError):
-        return its.recv(4096, socket.MSG_DONTWAIT)
-    return b""
