@@ -1,7 +1,5 @@
 """What can be wrong with a cell, beside what can be wrong with any schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inturn.doctor.finding import MOST, Finding, name_some

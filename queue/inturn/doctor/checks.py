@@ -9,7 +9,7 @@ from math import inf
 from psycopg.sql import Identifier, Literal
 
 from inturn.doctor.cell import examine_cell
-from inturn.doctor.finding import LONG, MOST, Finding, name_some
+from inturn.doctor.finding import LONG, MOST, Finding, count_some, name_some
 from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
@@ -25,7 +25,6 @@ WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
 # A table may be locked this long, for example while a day of the history is dropped.
 MOMENT = timedelta(seconds=2)
 LOOKS = 20  # at a lock, per moment
-NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
 MANY, MORE = 100_000, 1_000_000  # transactions since the oldest query of a standby
 LARGE_HISTORY = 5 * 2**30  # bytes
@@ -99,7 +98,10 @@ def _reconciler(reader: Reader) -> Finding:
 def _limits(reader: Reader) -> Finding:
     wrong = reader.run(limits.list_miscounted_limits())
     if wrong:
-        names = [_miscount(*each) for each in wrong]
+        names = [
+            f"{visible(key)} counts {counted:,}, but {count_some(running, 'is', 'are')} running"
+            for key, counted, running in wrong
+        ]
         call = f"SELECT {_qualify(reader.schema, 'reconcile')}('', 1);"
         return Finding("limits", "fail", f"wrong job counts: {name_some(names)}", call)
     repaired = [visible(key) for key in reader.run(limits.list_repaired_limits())]
@@ -107,11 +109,6 @@ def _limits(reader: Reader) -> Finding:
         detail = f"wrong job counts, repaired in the last day: {name_some(repaired)}"
         return Finding("limits", "fail", detail, f"these limits work again. {REPORT}")
     return Finding("limits", "ok", "all job counts of limits are correct")
-
-
-def _miscount(key: str, counted: int, running: int) -> str:
-    verb = "is running" if running == 1 else "are running"
-    return f"{visible(key)} counts {counted:,}, but {running:,} {verb}"
 
 
 def _sequences(reader: Reader) -> Finding:
@@ -176,15 +173,11 @@ def find_table_lock(run: RunOperation) -> Finding | None:
         if found is None:
             return None
         if found.age >= MOMENT:
-            return _judge_table_lock(found)
+            tables = name_some([visible(table) for table in found.tables])
+            detail = f"{_name(found)} has locked {tables} for {span(found.age)}, so workers wait"
+            return Finding("transactions", "fail", detail, _end_transaction(found))
         time.sleep(MOMENT.total_seconds() / LOOKS)
     return None  # different locks, each held only for a moment
-
-
-def _judge_table_lock(found: maintenance.OpenTransaction) -> Finding:
-    tables = name_some([visible(table) for table in found.tables])
-    detail = f"{_name(found)} has locked {tables} for {span(found.age)}, so workers wait"
-    return Finding("transactions", "fail", detail, _end_transaction(found))
 
 
 def _name(found: maintenance.OpenTransaction) -> str:
@@ -209,7 +202,7 @@ def _clock(reader: Reader, known: Sequence[workers.WorkerStatus]) -> Finding:
     after = datetime.now(UTC)
     # The server read its clock at some time between these two.
     skew = max(server - after, before - server)
-    wrong = [each for each in known if abs(each.clock_ahead or NO_TIME) > WORKER_SKEW]
+    wrong = [each for each in known if abs(each.clock_ahead or timedelta(0)) > WORKER_SKEW]
     if wrong and skew <= SKEW:
         names = name_some([f"{visible(each.name)} on {visible(each.hostname)}" for each in wrong])
         detail = f"when these workers started, their clocks differed from the server's: {names}"

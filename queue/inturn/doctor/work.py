@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from psycopg.sql import SQL, Identifier
+
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, count_some, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
 from inturn.formatting import amount, argument, brief, option_value, span, visible
@@ -254,15 +256,9 @@ def _schedules(seen: Situation, still: Standstill) -> Finding:
         f"these have fired for a future time, and do not fire again before it: "
         f"{name_some(ahead)}. The server's clock was wrong"
     )
-    return Finding("schedules", "fail", detail, _catch_up(seen.schema))
-
-
-def _catch_up(schema: str) -> str:
-    """Return the statement that lets these schedules fire again."""
-    from psycopg.sql import SQL, Identifier
-
     call = SQL("UPDATE {} SET last_instant = now() WHERE last_instant > now();")
-    return call.format(Identifier(schema, "schedules")).as_string(None)
+    advice = call.format(Identifier(seen.schema, "schedules")).as_string(None)
+    return Finding("schedules", "fail", detail, advice)
 
 
 def _parents(found: Sequence[failures.FailedParent]) -> Finding:
