@@ -1,7 +1,5 @@
 """`app.batch` and `app.batches`: jobs that are counted together, and a callback at their end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inturn.control.twins import Control, blocking, in_loop

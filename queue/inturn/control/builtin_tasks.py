@@ -4,8 +4,6 @@ app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hou
 app.configure_task("builtin:inturn.builtin_tasks.verify").defer(hours=24)
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Protocol, cast

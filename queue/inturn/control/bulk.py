@@ -1,7 +1,5 @@
 """The parts of `app.job_manager` and `app.lanes` that change many jobs or lanes at once."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack

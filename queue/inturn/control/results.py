@@ -5,8 +5,6 @@ notification. All waiters share one thread and one listening connection. If a no
 the waiter finds the end when it checks again, after a few seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

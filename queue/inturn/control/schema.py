@@ -1,7 +1,5 @@
 """`app.schema_manager`: the queue's tables and functions in the database."""
 
-from __future__ import annotations
-
 import anyio.to_thread
 
 from inturn import sql

@@ -1,7 +1,5 @@
 """`app.verify`: whether the queue has kept its promises."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from inturn.control.twins import Control, blocking, in_loop
