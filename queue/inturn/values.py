@@ -118,16 +118,15 @@ class Decoders:
     @cached_property
     def _of_others(self) -> Decoder | None:
         """The decoder of `**kwargs`."""
-        for name, parameter in self._parameters.items():
-            if parameter.kind is Parameter.VAR_KEYWORD:
-                return self._by_name[name]
-        return None
+        named = (
+            self._by_name[each.name]
+            for each in self._parameters.values()
+            if each.kind is Parameter.VAR_KEYWORD
+        )
+        return next(named, None)
 
     def _find(self, name: str) -> Decoder | None:
-        parameter = self._parameters.get(name)
-        if parameter is None or parameter.kind is Parameter.VAR_KEYWORD:
-            return self._of_others
-        return self._by_name[name]
+        return self._by_name.get(name, self._of_others)
 
     def decode(self, kwargs: Mapping[str, Any], loads: JsonLoads | None = None) -> dict[str, Any]:
         """Return the arguments decoded by the task's annotations, or raise UndecodableArgument.

@@ -9,6 +9,7 @@ not fire in a gap, and fires both times in a repeated hour.
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -90,11 +91,8 @@ class Cron:
         return next(self.after(moment), None)
 
     def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """Yield the instants after `after`, up to and including `until`."""
-        for instant in self.after(after):
-            if instant > until:
-                return
-            yield instant
+        """Return the instants after `after`, up to and including `until`."""
+        return takewhile(lambda instant: instant <= until, self.after(after))
 
     def newest(self, after: datetime, until: datetime) -> datetime | None:
         """Return the last instant that `between` would yield, or None.
