@@ -130,6 +130,9 @@ cell_option = _option(
     metavar="N",
     help="Only this cell, if the queue has cells (INTURN_CELLS).  [default: all]",
 )
+bind_option = partial(
+    click.option, "--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True
+)
 # They choose a database. The command gets the Settings first.
 database_options = combine(
     app_option, dsn_option, schema_option, cell_option, verbose_option, pass_settings

@@ -1,9 +1,6 @@
 """`queue doctor`: check the queue."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +9,7 @@ from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options
 from inturn.cli.settings import Settings
-
-if TYPE_CHECKING:
-    from inturn.doctor.finding import Finding
+from inturn.doctor.finding import Finding
 
 
 @click.command(

@@ -37,6 +37,7 @@ from inturn.model import Reason
 from inturn.operations.changes import bulk, jobs, lanes
 from inturn.operations.changes.bulk_effect import REASONS
 from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.reading import failures
 
 MOST_SEARCHED = 100_000_000
 
@@ -338,8 +339,6 @@ def delete(
 
 def _warn_of_children(database: Database, job_ids: tuple[int, ...]) -> None:
     """Warn about jobs that would wait forever if these were deleted."""
-    from inturn.operations.reading import failures
-
     for each in database.run(failures.list_failed_parents()):
         if each.parent_id in job_ids:
             remark(

@@ -6,7 +6,7 @@ from threading import Event
 
 import click
 
-from inturn.cli.settings import Settings, database_options, find_connector
+from inturn.cli.settings import Settings, bind_option, database_options, find_connector
 from inturn.cli.values import ANY_PORT
 
 
@@ -22,13 +22,7 @@ Examples:
     type=ANY_PORT,
     help="Serve the metrics at http://…:PORT/metrics until you stop it.",
 )
-@click.option(
-    "--bind",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    show_default=True,
-    help="The address to serve metrics on.",
-)
+@bind_option(help="The address to serve metrics on.")
 @database_options
 def command(settings: Settings, port: int | None, bind: str) -> None:
     """Print the metrics of the queue, or serve them for Prometheus.

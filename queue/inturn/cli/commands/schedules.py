@@ -1,13 +1,10 @@
 """`queue schedules`: list periodic tasks and their next times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,11 +15,8 @@ from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, load_app
 from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative
-
-if TYPE_CHECKING:
-    from inturn.app import App
-    from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
-    from inturn.tasks.task import Schedule
+from inturn.operations.engine import schedules
+from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
 
 ALL = 10_000
 
@@ -78,7 +72,7 @@ def list_schedules(database: Database, form: str) -> None:
         "JOB": lambda line: "" if line.last_job_id is None else str(line.last_job_id),
         "NOTE": lambda line: line.note,
     }
-    app = "" if _app_path() else ", and name your app with -a package.module:app"
+    app = "" if _settings().app_path() else ", and name your app with -a package.module:app"
     nothing = f"No task is periodic yet. Declare one with @app.periodic{app}."
     Output(form).records(lines, columns, nothing)
 
@@ -109,39 +103,31 @@ def next_instants(database: Database, count: int, form: str) -> None:
 
 def _lines(database: Database, now: datetime, *, gone: bool = True) -> list[ListedSchedule]:
     """Return all schedules, or without those that the named app no longer has."""
-    from inturn.operations.engine import schedules
-
     stored = {
         (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
     }
-    path = _app_path()
+    path, cell = _settings().app_path(), _settings().cell
     lines = []
-    for schedule in [] if path is None else _declared(load_app(path)):
-        key = (schedule.task.name, schedule.periodic_id)
-        known = schedules.KnownSchedule(*key, schedule.cron.expression, schedule.cron.tz)
-        lines.append(_line(known, stored.pop(key, None), now))
+    if path is not None:
+        app = load_app(path)
+        for schedule in (app if cell is None else app.cell(cell)).schedules():
+            key = (schedule.task.name, schedule.periodic_id)
+            known = KnownSchedule(*key, schedule.cron.expression, schedule.cron.tz)
+            lines.append(_line(known, stored.pop(key, None), now))
     if path is None or gone:
         note = "" if path is None else f"not in {path}"
         for key, row in stored.items():
-            known = schedules.KnownSchedule(*key, row.cron, row.tz)
-            lines.append(_line(known, row, now, note))
+            lines.append(_line(KnownSchedule(*key, row.cron, row.tz), row, now, note))
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
 
 
-def _declared(app: App) -> Iterator[Schedule]:
-    """Return the app's schedules, or those of the cell that is asked."""
-    cell = click.get_current_context().ensure_object(Settings).cell
-    return (app if cell is None else app.cell(cell)).schedules()
-
-
-def _app_path() -> str | None:
-    return click.get_current_context().ensure_object(Settings).app_path()
+def _settings() -> Settings:
+    return click.get_current_context().ensure_object(Settings)
 
 
 def _line(
     known: KnownSchedule, row: StoredSchedule | None, now: datetime, note: str = ""
 ) -> ListedSchedule:
-    from inturn.operations.engine import schedules
     from inturn.schedules.cron import Cron
 
     # Later than now if a wrong clock set it ahead.
@@ -167,7 +153,6 @@ def _ahead(line: ListedSchedule, now: datetime) -> Iterator[Instant]:
 
 
 def _in_own_zone(instant: Instant) -> str:
-    """Return the time in the schedule's time zone."""
     from inturn.schedules.cron import Cron
 
     at = instant.at.astimezone(Cron("@daily", instant.tz).zone)

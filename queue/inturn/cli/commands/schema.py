@@ -145,7 +145,12 @@ def grants(
 
     homes = find_connector(settings).homes
     for home in homes:
-        _check_prefix(prefix or home.schema)
+        size = len((prefix or home.schema).encode())
+        if size > ROLE_BYTES - LONGEST:
+            raise BadArgument(
+                "prefix",
+                f"it has {size} bytes, but the names of roles allow at most {ROLE_BYTES - LONGEST}",
+            )
     if not apply:
         for home in homes:
             click.echo(sql.grants(home.schema, prefix, logins), nl=False)
@@ -199,15 +204,6 @@ def downgrade(settings: Settings, /, to: str | None, plan: bool, yes: bool) -> N
     downgrade(dsn, found.after, name)
     click.echo(f"schema {name}: revision {found.after}, without functions and views")
     click.echo("Install the earlier version now, and run: queue migrate", err=True)
-
-
-def _check_prefix(prefix: str) -> None:
-    size = len(prefix.encode())
-    if size > ROLE_BYTES - LONGEST:
-        raise BadArgument(
-            "prefix",
-            f"it has {size} bytes, but the names of roles allow at most {ROLE_BYTES - LONGEST}",
-        )
 
 
 upgrade = copy(migrate.command)

@@ -1,9 +1,6 @@
 """`queue tasks`: list tasks with counts, failures and times, and pause them."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +19,6 @@ from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import brief, visible
 from inturn.operations.changes import pauses
-
-if TYPE_CHECKING:
-    from inturn.operations.reading.history import TaskStatus
 
 LISTED = 1000
 
@@ -55,11 +49,16 @@ def list_tasks(database: Database, form: str) -> None:
 
     found = database.run(history.list_tasks(LISTED))
     paused = {pause.task: pause for pause in database.run(pauses.list_paused_tasks())}
+
+    def failed(task: history.TaskStatus) -> str:
+        share = f" ({task.failed_share:.1%})" if task.failed and task.failed_share else ""
+        return f"{task.failed:,}{share}"
+
     columns = {
         "TASK": lambda task: task.task,
         "PER MINUTE": lambda task: f"{task.per_minute:,.1f}",
         "SUCCEEDED": lambda task: f"{task.succeeded:,}",
-        "FAILED": _failed,
+        "FAILED": failed,
         "WAIT P50": lambda task: brief(task.wait_p50),
         "WAIT P95": lambda task: brief(task.wait_p95),
         "RUN P50": lambda task: brief(task.run_p50),
@@ -116,8 +115,3 @@ def resume(database: Database, name: str, by: str | None, form: str) -> None:
         raise Conflict(f"Task {visible(name)} is not paused. To see pauses: queue tasks list")
     left = database.run(pauses.list_paused_tasks())
     Output(form).record({"paused": left}, f"resumed task {visible(name)}")
-
-
-def _failed(task: TaskStatus) -> str:
-    share = f" ({task.failed_share:.1%})" if task.failed and task.failed_share else ""
-    return f"{task.failed:,}{share}"

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
-from inturn.cli.settings import Settings, database_options, find_app, find_connector
+from inturn.cli.settings import Settings, bind_option, database_options, find_app, find_connector
 from inturn.cli.values import ANY_PORT
 from inturn.errors import ConfigurationError
 
@@ -30,13 +30,7 @@ Examples:
     show_default=True,
     help="The port to serve on.",
 )
-@click.option(
-    "--bind",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    show_default=True,
-    help="The address to serve on. A non-local address requires authentication.",
-)
+@bind_option(help="The address to serve on. A non-local address requires authentication.")
 @click.option("--read-only", is_flag=True, help="Offer no actions.")
 @click.option(
     "--auth-header",

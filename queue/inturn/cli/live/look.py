@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -132,7 +132,7 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
         ],
         limits=holding[:limit],
         limited=_explain_limits(run, limit, seen.now) if holding else [],
-        queues=_sort_queues(seen.queues)[:limit],
+        queues=sorted(seen.queues, key=_rank)[:limit],
         paused_queues=seen.paused_queues[:limit],
         paused_tasks=seen.paused_tasks[:limit],
         unknown_tasks=seen.unknown_tasks[:limit],
@@ -154,13 +154,6 @@ def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason
     ]
 
 
-def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:
-    """Return the queues, unserved ones first, then by the number of jobs."""
-    return sorted(
-        queues,
-        key=lambda queue: (
-            not is_unserved(queue),
-            -sum(getattr(queue, column) for column in BUSY),
-            queue.queue,
-        ),
-    )
+def _rank(queue: QueueStatus) -> tuple[bool, int, str]:
+    """Return the sort key: unserved queues come first, then those with the most jobs."""
+    return not is_unserved(queue), -sum(getattr(queue, each) for each in BUSY), queue.queue

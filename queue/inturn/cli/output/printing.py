@@ -210,11 +210,7 @@ def output_options(command: F) -> F:
 def limit_option(help: str, *, most: int, default: int) -> Callable[[F], F]:
     """Return the option --limit, which `more` mentions."""
     return click.option(
-        "--limit",
-        type=Number(1, most),
-        default=default,
-        show_default=True,
-        help=help,
+        "--limit", type=Number(1, most), default=default, show_default=True, help=help
     )
 
 
