@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 
@@ -63,7 +63,7 @@ def examine(reader: Reader) -> Iterator[Finding]:
     still = reader.run(find_standstill(reader.schema, with_errors=seen.may_read_errors))
     yield from examine_work(seen, still, reader.run(workers.list_runnable_tasks()))
     yield from examine_failures(still)
-    for check in CHECKS:
+    for check in (_crashes, _reconciler, _limits, _sequences, _transactions, _history):
         yield check(reader)
     yield _clock(reader, seen.workers)
     yield from examine_cell(reader)
@@ -243,13 +243,3 @@ def _describe_keep(stored: history.StoredBytes) -> str:
         return "for a week, because no live worker is set otherwise"
     length = "for ever" if stored.keep == inf else f"for {stored.keep:g}d"
     return f"{length}: --keep-history of worker {visible(stored.worker or '')}"
-
-
-CHECKS: tuple[Callable[[Reader], Finding], ...] = (
-    _crashes,
-    _reconciler,
-    _limits,
-    _sequences,
-    _transactions,
-    _history,
-)

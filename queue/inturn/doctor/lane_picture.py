@@ -94,16 +94,14 @@ def describe_state(report: LaneReport) -> str:
 
 def describe_waiting(report: LaneReport, now: datetime) -> str:
     """Return the number of waiting jobs, and the age of the oldest."""
-    own = (
-        []
-        if report.head is None or report.head_runs or report.state == "retrying"
-        else [report.head.created_at]
-    )
-    count = report.behind + len(own)
+    count, times = report.behind, [report.oldest] if report.oldest else []
+    if report.head and not report.head_runs and report.state != "retrying":
+        count += 1
+        times.append(report.head.created_at)
     if not count:
         return "nothing waits"
-    since = min([*own, *([report.oldest] if report.oldest else [])])
-    return f"{count:,}{' or more' if report.is_cut else ''} waiting, oldest {span(now - since)}"
+    or_more = " or more" if report.is_cut else ""
+    return f"{count:,}{or_more} waiting, oldest {span(now - min(times))}"
 
 
 def describe_job(report: LaneReport, now: datetime) -> Iterator[str]:
