@@ -1,5 +1,6 @@
 """`app.batch` and `app.batches`: jobs that are counted together, and a callback at their end."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from inturn.control.twins import Control, blocking, in_loop
@@ -87,21 +88,15 @@ class Batches(Control):
     list_async = in_loop(list)
 
 
+@dataclass
 class BatchBlock:
     """A batch that `with` or `async with` opens and closes. See `app.batch`."""
 
-    def __init__(
-        self,
-        owner: Batches,
-        name: str,
-        callback: Deferrer[..., Any] | None,
-        connection: object,
-    ) -> None:
-        self._owner = owner
-        self._name = name
-        self._callback = callback
-        self._connection = connection
-        self._id = 0
+    _owner: Batches
+    _name: str
+    _callback: Deferrer[..., Any] | None
+    _connection: object
+    _id: int = 0
 
     def __enter__(self) -> int:
         self._id = self._owner.open(

@@ -74,7 +74,7 @@ class JobBulks(Control):
 
         `priority` and `to_queue` are those of `move_jobs`.
         """
-        _check_action(action, bulk.STATUSES)
+        _check_known("action", action, bulk.STATUSES)
         move = _read_move(priority, to_queue) if action == "move" else NO_MOVE
         return bulk.preview_jobs(action, _filter_jobs(which), move)
 
@@ -164,7 +164,7 @@ class LaneBulks(Control):
 
         It changes nothing.
         """
-        _check_action(action, bulk.STATES)
+        _check_known("action", action, bulk.STATES)
         return bulk.preview_lanes(action, _filter_lanes(which))
 
     preview_lanes_async = in_loop(preview_lanes)
@@ -186,7 +186,7 @@ class LaneBulks(Control):
         By default, `resume` covers stopped lanes, and `retry-head` and `skip-head` cover halted
         ones. `reason` and `until` are for a pause.
         """
-        _check_action(action, bulk.STATES)
+        _check_known("action", action, bulk.STATES)
         check_moment("until", until)
         asked = _filter_lanes(which)
         return bulk.change_lanes(action, asked, Bulk(), by=by, reason=reason, until=until)
@@ -231,15 +231,14 @@ def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
     if not (which.get("everything") or made.states or made.prefix or made.error):
         raise BadArgument("everything", "is missing. Give a filter, or everything=True")
     for state in made.states:
-        if state not in LANE_STATES:
-            raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")
+        _check_known("states", state, LANE_STATES)
     check_lock(made.prefix, "lock_prefix")
     return made
 
 
-def _check_action(action: str, known: Collection[str]) -> None:
-    if action not in known:
-        raise BadArgument("action", f"{action!r} is not one of {', '.join(known)}")
+def _check_known(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise BadArgument(name, f"{value!r} is not one of {', '.join(known)}")
 
 
 def _check_names(which: Mapping[str, object], kind: type) -> None:
