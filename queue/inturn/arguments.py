@@ -58,11 +58,9 @@ def decode(text: str) -> dict[str, Any]:
         kwargs = _read(text)
     except (ValueError, RecursionError) as error:
         return Unreadable(f"Python cannot read the arguments ({len(text):,} characters): {error}")
-    return (
-        kwargs
-        if isinstance(kwargs, dict)
-        else Unreadable(f"the arguments are not a JSON object: {text[:80]}")
-    )
+    if isinstance(kwargs, dict):
+        return kwargs
+    return Unreadable(f"the arguments are not a JSON object: {text[:80]}")
 
 
 def check_signature(name: str, signature: Signature) -> Signature:

@@ -173,9 +173,8 @@ def _can_fire(expression: str, fields: list[str]) -> bool:
                 "cron",
                 f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}. Use {values}",
             )
-    if not _parses(" ".join(fields[:5])):
-        return False
-    return next(CronSim(" ".join(fields[:5]), SOME_MOMENT), None) is not None
+    minutely = " ".join(fields[:5])
+    return _parses(minutely) and next(CronSim(minutely, SOME_MOMENT), None) is not None
 
 
 def _parses(expression: str) -> bool:
