@@ -1,22 +1,16 @@
 """Metrics as Prometheus reads them."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from inturn.endpoint import Answer, Route
 from inturn.metrics.catalogue import METRICS
 
 PATH = "/metrics"
-
-
-class Source(Protocol):
-    """A registry, or an object that collects metrics like one."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Return metrics with their current values."""
 
 
 def family(name: str, values: Mapping[Any, float] | float) -> Metric:
@@ -30,7 +24,7 @@ def family(name: str, values: Mapping[Any, float] | float) -> Metric:
     return found
 
 
-def make_route(source: Source) -> dict[str, Route]:
+def make_route(source: Collector) -> dict[str, Route]:
     def serve(accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
         return Answer(200, content_type, encode(source))
