@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,35 +14,34 @@ from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
 from inturn.doctor.job_facts import list_facts
 from inturn.formatting import name_locks, on_clock, span, visible
 from inturn.model import Progress, StoredJob
+from inturn.operations.engine import workers
 
 ALL = 10_000  # workers
 
 
 def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]:
     """Return the lines about a job: its fields, and the errors of its attempts."""
-    times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
+    write = partial(json.dumps, ensure_ascii=False)
+    times = {
+        "created": job.created_at,
+        "scheduled": job.scheduled_at,
+        "expires": job.expires_at,
+        "claimed" if job.status == "claimed" else "started": job.started_at,
+        "finished": job.finished_at,
+    }
     facts = {
         "job": f"{job.id} {job.status}",
         "task": visible(job.task_name),
-        "arguments": visible(
-            getattr(job.task_kwargs, "reason", None)
-            or json.dumps(job.task_kwargs, ensure_ascii=False)
-        ),
-        "headers": visible(json.dumps(job.headers, ensure_ascii=False)) if job.headers else None,
+        "arguments": visible(getattr(job.task_kwargs, "reason", None) or write(job.task_kwargs)),
+        "headers": visible(write(job.headers)) if job.headers else None,
         "queue": visible(job.queue),
         "lock": visible(name_locks(job.lock, job.locks, job.shared)) if job.lock else None,
         **{title: visible(text) for title, text in list_facts(job)},
         "attempts": str(in_words_of_sql(job)["attempts"]),
-        **{
-            _title(name, job.status): on_clock(at, now)
-            for name in times
-            if (at := getattr(job, name))
-        },
+        **{title: on_clock(at, now) for title, at in times.items() if at},
         "worker": _name_worker(database, job.worker_id),
         "progress": None if job.progress is None else _describe_progress(job.progress, now),
-        "result": None
-        if job.result is None
-        else visible(json.dumps(job.result, ensure_ascii=False)),
+        "result": None if job.result is None else visible(write(job.result)),
     }
     errors = [
         f"  {visible(line)}"
@@ -62,11 +62,6 @@ def _error_lines(attempt: FailedAttempt, now: datetime) -> Iterator[str]:
     yield from (f"    {line}" for line in others)
 
 
-def _title(name: str, status: str) -> str:
-    """Return the label of a job's time column."""
-    return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
-
-
 def _describe_progress(progress: Progress, now: datetime) -> str:
     """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
     amount = f"{progress.done:,}"
@@ -80,8 +75,6 @@ def _describe_progress(progress: Progress, now: datetime) -> str:
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
     """Return the worker's name if it is still registered, or else its id."""
-    from inturn.operations.engine import workers
-
     if worker_id is None:
         return None
     found = [each for each in database.run(workers.list_workers(ALL)) if each.id == worker_id]

@@ -14,6 +14,7 @@ from inturn.cli.settings import Settings, load_app
 from inturn.formatting import visible
 from inturn.operations import Operation
 from inturn.operations.changes import jobs, lanes
+from inturn.operations.engine import workers
 
 PATIENCE = 1.0  # seconds to wait for the server
 NEWEST = 200
@@ -73,7 +74,5 @@ def complete_task(context: click.Context) -> Found:
 
 @_complete
 def complete_queue(context: click.Context) -> Found:
-    from inturn.operations.engine import workers
-
     (queues,) = _ask(context, workers.list_queues())
     yield from ((queue.queue, "") for queue in queues)

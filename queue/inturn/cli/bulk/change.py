@@ -50,9 +50,9 @@ class PlannedBulk:
 
 
 def run_bulk(
-    plan: PlannedBulk, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
+    plan: PlannedBulk, change: Callable[[Bulk, Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
-    """Show the plan, ask, change, and report. `change` calls its argument after each step."""
+    """Show the plan, ask, change, and report. `change` adds up in the Bulk what it has done."""
     if dry_run:
         lines = [f"Would have {PAST[plan.action]} {plan.count}.", *plan.effect, *plan.sample]
         shown = {"action": plan.action, "preview": plan.preview, "effect": list(plan.effect)}
@@ -70,21 +70,15 @@ def run_bulk(
     _report(plan, _watched(plan, change, again), form)
 
 
-def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
+def _watched(plan: PlannedBulk, change: Callable[[Bulk, Watch], Bulk], again: str) -> Bulk:
     """Run the bulk with a progress bar. If something ends it early, report how much is done."""
-    latest = Bulk()
+    done = Bulk()
     total = None if plan.preview.more else plan.preview.count
     try:
         with show_progress(counts=True) as advance:
-
-            def watch(done: Bulk) -> None:
-                nonlocal latest
-                latest = done
-                advance(done.looked_at, total)
-
-            return change(watch)
+            return change(done, lambda _: advance(done.looked_at, total))
     except BaseException:  # such as Ctrl-C, SIGTERM, or a lost connection
-        changed = amount(latest.changed + latest.asked, plan.noun)
+        changed = amount(done.changed + done.asked, plan.noun)
         remark(f"Interrupted: {changed} of {plan.count} done. To do the rest: {again}")
         raise
 

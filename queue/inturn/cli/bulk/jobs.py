@@ -126,10 +126,8 @@ def change_matching(
     person = database.name_person(by)
     run_bulk(
         plan,
-        lambda watch: database.run(
-            bulk.change_jobs(
-                action, which, bulk.Bulk(), abort=abort, move=move, by=person, watch=watch
-            )
+        lambda done, watch: database.run(
+            bulk.change_jobs(action, which, done, abort=abort, move=move, by=person, watch=watch)
         ),
         form,
         dry_run=dry_run,

@@ -94,10 +94,8 @@ def change_matching(
     )
     run_bulk(
         plan,
-        lambda watch: database.run(
-            bulk.change_lanes(
-                action, which, bulk.Bulk(), by=by, reason=reason, until=until, watch=watch
-            )
+        lambda done, watch: database.run(
+            bulk.change_lanes(action, which, done, by=by, reason=reason, until=until, watch=watch)
         ),
         form,
         dry_run=asked["dry_run"],

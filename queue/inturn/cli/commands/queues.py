@@ -19,6 +19,7 @@ from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, relative, visible
 from inturn.operations.changes import pauses
+from inturn.operations.engine import workers
 
 
 @click.group(
@@ -42,8 +43,6 @@ def list_queues(database: Database, form: str) -> None:
     More workers would only help RUNNABLE jobs. A CLAIMED job belongs to a worker that runs other
     jobs first. A + means "or more".
     """
-    from inturn.operations.engine import workers
-
     found = database.run(workers.list_queues())
     paused = {pause.queue: pause for pause in database.run(pauses.list_paused_queues())}
     now = database.now()
@@ -99,8 +98,6 @@ def pause(
     Jobs that workers have already claimed still run. A lane whose next job is in the queue waits. A
     second pause replaces the first, but keeps its reason unless you give another.
     """
-    from inturn.operations.engine import workers
-
     _check_name(name, everything)
     check_end(until, length)
     database.run(pauses.pause_queue(name, reason, until, by, length))

@@ -11,6 +11,7 @@ from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.values import duration_option
 from inturn.formatting import relative, span, visible
+from inturn.operations.engine import workers
 
 ALL = 10_000
 
@@ -48,8 +49,6 @@ def list_workers(
     stopping worker ends its jobs and takes no more. A CLAIMED job belongs to a worker that runs
     other jobs first. If you give --name or --max-age and no worker matches, the exit status is 3.
     """
-    from inturn.operations.engine import workers
-
     found = database.run(workers.list_workers(ALL))
     now = database.now()
     if name is not None or max_age is not None:

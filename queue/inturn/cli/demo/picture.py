@@ -94,15 +94,10 @@ def _remark(pages: list[DemoPage]) -> str:
 
 def _panel(page: DemoPage, blank: str, no_color: bool) -> Panel:
     body = Group(_letters(page, blank, no_color), "", _status(page, blank))
-    style = (
-        "dim"
-        if page.began is None
-        else "green"
-        if page.in_order
-        else "red"
-        if page.ended
-        else "default"
-    )
+    if page.ended:
+        style = "green" if page.in_order else "red"
+    else:
+        style = "dim" if page.began is None else "default"
     return Panel(
         body,
         title=_title(page),

@@ -144,7 +144,6 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
 
 
 def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason]:
-    """Return explain's reasons for jobs that wait for a limit."""
     reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
     return [
         spell_reason(each, now)
