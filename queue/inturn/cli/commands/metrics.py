@@ -31,12 +31,13 @@ def command(settings: Settings, port: int | None, bind: str) -> None:
     serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped. With cells,
     each series has the label `cell`.
     """
-    from inturn.cells.metrics import CellMetrics
     from inturn.endpoint import Endpoint
     from inturn.metrics.database import DatabaseMetrics
     from inturn.metrics.exposition import PATH, make_route
 
     homes = find_connector(settings).homes
+    from inturn.cells.metrics import CellMetrics  # after inturn.metrics, which names its extra
+
     collector: DatabaseMetrics | CellMetrics
     collector = DatabaseMetrics(homes[0]) if len(homes) == 1 else CellMetrics(homes)
     with closing(collector) as metrics:
