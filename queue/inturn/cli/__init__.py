@@ -77,10 +77,7 @@ class Commands(click.Group):
             formatter.write_text(EPILOG.format(name=ctx.command_path))
 
 
-@click.group(
-    cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @app_option
 @verbose_option
 @click.option(

@@ -18,9 +18,7 @@ Examples:
   queue metrics --port 9187 --bind 0.0.0.0""",
 )
 @click.option(
-    "--port",
-    type=ANY_PORT,
-    help="Serve the metrics at http://…:PORT/metrics until you stop it.",
+    "--port", type=ANY_PORT, help="Serve the metrics at http://…:PORT/metrics until you stop it."
 )
 @bind_option(help="The address to serve metrics on.")
 @database_options

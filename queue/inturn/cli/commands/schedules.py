@@ -79,11 +79,7 @@ def list_schedules(database: Database, form: str) -> None:
 
 @command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
 @click.option(
-    "--count",
-    type=Number(1, ALL),
-    default=10,
-    show_default=True,
-    help="How many times to list.",
+    "--count", type=Number(1, ALL), default=10, show_default=True, help="How many times to list."
 )
 @output_options
 @with_database

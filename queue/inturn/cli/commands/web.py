@@ -24,11 +24,7 @@ Examples:
   queue web --bind 0.0.0.0 --auth-header X-Forwarded-User --proxy 10.0.0.5""",
 )
 @click.option(
-    "--port",
-    type=ANY_PORT,
-    default=PORT,
-    show_default=True,
-    help="The port to serve on.",
+    "--port", type=ANY_PORT, default=PORT, show_default=True, help="The port to serve on."
 )
 @bind_option(help="The address to serve on. A non-local address requires authentication.")
 @click.option("--read-only", is_flag=True, help="Offer no actions.")
@@ -38,11 +34,7 @@ Examples:
     help="The header in which a proxy sends the user's name. Needs --proxy.",
 )
 @click.option("--proxy", metavar="ADDRESS", help="The address or network of that proxy.")
-@click.option(
-    "--insecure-no-auth",
-    is_flag=True,
-    help="Serve everyone who can reach the port.",
-)
+@click.option("--insecure-no-auth", is_flag=True, help="Serve everyone who can reach the port.")
 @click.option("--hash-password", is_flag=True, help="Ask for a password and print its hash.")
 @database_options
 def command(
