@@ -118,12 +118,10 @@ class Decoders:
     @cached_property
     def _of_others(self) -> Decoder | None:
         """The decoder of `**kwargs`."""
-        named = (
-            self._by_name[each.name]
-            for each in self._parameters.values()
-            if each.kind is Parameter.VAR_KEYWORD
-        )
-        return next(named, None)
+        for name, parameter in self._parameters.items():
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                return self._by_name[name]
+        return None
 
     def _find(self, name: str) -> Decoder | None:
         return self._by_name.get(name, self._of_others)
