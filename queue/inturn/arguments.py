@@ -68,21 +68,18 @@ def check_signature(name: str, signature: Signature) -> Signature:
 
     In decorators' usual `*args, **kwargs`, `*args` stays empty.
     """
-    if names(signature) is None:
-        signature = signature.replace(
-            parameters=[
-                parameter
-                for parameter in signature.parameters.values()
-                if parameter.kind is not Parameter.VAR_POSITIONAL
-            ]
-        )
+    takes_any_name = names(signature) is None
+    kept = []
     for parameter in signature.parameters.values():
+        if takes_any_name and parameter.kind is Parameter.VAR_POSITIONAL:
+            continue
         if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
             raise TaskDefinitionError(
                 f"Task {name} takes {parameter}, which has no name to store it by. "
                 "Declare ordinary or keyword arguments."
             )
-    return signature
+        kept.append(parameter)
+    return signature.replace(parameters=kept)
 
 
 def names(signature: Signature) -> frozenset[str] | None:
