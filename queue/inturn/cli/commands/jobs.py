@@ -130,11 +130,8 @@ def show(database: Database, job_id: int, form: str) -> None:
     job = get_job(database, job_id)
     now = database.now()
     entries = database.run(lanes.list_job_audit(job_id, 10))
-    Output(form).record(
-        {**in_words_of_sql(job), "audit": entries},
-        *list_details(database, job, now),
-        *list_changes(entries, now),
-    )
+    lines = [*list_details(database, job, now), *list_changes(entries, now)]
+    Output(form).record({**in_words_of_sql(job), "audit": entries}, *lines)
 
 
 @command.command(epilog="Example: queue jobs explain 9001")

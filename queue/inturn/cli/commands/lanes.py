@@ -115,12 +115,8 @@ def show(database: Database, lock: str, form: str) -> None:
     if not report.is_known and not entries:
         raise lane_not_found(lock)
     now = database.now()
-    shown = {"lane": report, "audit": entries}
-    Output(form).record(
-        shown,
-        *details(lane_picture.get_facts(report, now)),
-        *list_changes(entries, now),
-    )
+    lines = [*details(lane_picture.get_facts(report, now)), *list_changes(entries, now)]
+    Output(form).record({"lane": report, "audit": entries}, *lines)
 
 
 @command.command(epilog="Example: queue lanes explain order:4711")
@@ -139,10 +135,8 @@ def explain(database: Database, lock: str, form: str) -> None:
         found += [each for each in behind if each.reason == lane_picture.PAUSED]
     now = database.now()
     reasons = [spell_reason(each, now if form == "table" else None) for each in found]
-    Output(form).record(
-        {"lane": report, "reasons": reasons},
-        *lane_picture.draw(report, reasons, now, complete),
-    )
+    lines = lane_picture.draw(report, reasons, now, complete)
+    Output(form).record({"lane": report, "reasons": reasons}, *lines)
 
 
 @command.command(

@@ -286,8 +286,7 @@ def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str])
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [titles, *rows]]
         click.echo("\n".join(lines))
         return
-    titles, rows = _drop_spare(titles, rows, spare, width)
-    _print_rich_table(titles, rows)
+    _print_rich_table(*_drop_spare(titles, rows, spare, width))
 
 
 def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
