@@ -48,12 +48,11 @@ def locked(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         asynchronous = _is_async(function)
-        name_of = _make_namer(function, template)
-        make = _make_factory(using, asynchronous)
+        make = _make_factory(function, template, using, asynchronous)
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            lock = make(name_of(args, kwargs))
+            lock = make(args, kwargs)
             assert isinstance(lock, Lock), "a sync function needs a sync lock from using="
             lease, refusal = lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
@@ -63,7 +62,7 @@ def locked(
 
         @functools.wraps(function)
         async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-            lock = make(name_of(args, kwargs))
+            lock = make(args, kwargs)
             assert isinstance(lock, AsyncLock), "an async function needs an async lock from using="
             lease, refusal = await lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
@@ -86,25 +85,20 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function)
 
 
-def _make_namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], str]:
+def _make_factory(
+    function: Callable[..., Any], template: str, using: str | Factory | None, asynchronous: bool
+) -> Callable[[Any, Any], BaseLock[Any]]:
     signature = inspect.signature(function)
-
-    def name_of(args: Any, kwargs: Any) -> str:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return template.format(**bound.arguments)
-
-    return name_of
-
-
-def _make_factory(using: str | Factory | None, asynchronous: bool) -> Factory:
     if using is not None and not isinstance(using, str) and not callable(using):
         raise TypeError(
             f"using= is a {type(using).__name__}. Pass an address such as redis://host/0, or a "
             "function that creates the lock, such as lambda name: SmartLock(client, name)"
         )
 
-    def make(name: str) -> BaseLock[Any]:
+    def make(args: Any, kwargs: Any) -> BaseLock[Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        name = template.format(**bound.arguments)
         if callable(using):
             return using(name)
         address = using or os.environ.get(VARIABLE)

@@ -22,10 +22,14 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
     `options` are those of its class. For Redis, `redis=` sets the client to use.
     """
     address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
-    name = unquote(name)
-    scheme = scheme_of(url)
+    name, scheme = unquote(name), scheme_of(url)
     if scheme == "file":
-        return _make_file_lock(path_of(address), name, asynchronous, options)
+        from inturn.locks.files.kernel import AsyncKernelFileLock, KernelFileLock
+
+        path = path_of(address)
+        if name:  # in a folder of locks, for templates: file:///run/locks#name
+            path = f"{path.rstrip('/')}/{name.replace('/', '_')}"
+        return (AsyncKernelFileLock if asynchronous else KernelFileLock)(path, **options)
     if scheme not in (*REDIS, *POSTGRESQL):
         raise ValueError(
             f"{f'{scheme}://…' if scheme else 'this'} is not a lock's address: use redis://…#name, "
@@ -34,7 +38,17 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
     if not name:
         raise ValueError(f"the address of a lock must end with its name: {scheme}://…#name")
     if scheme in REDIS:
-        return _make_redis_lock(address, name, asynchronous, options)
+        try:
+            from inturn.locks.redis.clients import async_client_at, client_at
+            from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
+        except ModuleNotFoundError:
+            from inturn.errors import MissingExtra
+
+            raise MissingExtra("A lock in Redis", "redis") from None
+        client = options.pop("redis", None)
+        if asynchronous:
+            return AsyncSmartLock(client or async_client_at(address), name, **options)
+        return SmartLock(client or client_at(address), name, **options)
 
     from inturn.locks.postgres.pg_lock import AsyncPgLock, PgLock
 
@@ -55,29 +69,3 @@ def path_of(address: str) -> str:
     if parts.netloc or parts.query or not parts.path:
         raise ValueError("this is not the address of a file: use file:///…, and %3F for a ?")
     return unquote(parts.path)
-
-
-def _make_redis_lock(
-    address: str, name: str, asynchronous: bool, options: dict[str, Any]
-) -> Lock | AsyncLock:
-    try:
-        from inturn.locks.redis.clients import async_client_at, client_at
-        from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
-    except ModuleNotFoundError:
-        from inturn.errors import MissingExtra
-
-        raise MissingExtra("A lock in Redis", "redis") from None
-    client = options.pop("redis", None)
-    if asynchronous:
-        return AsyncSmartLock(client or async_client_at(address), name, **options)
-    return SmartLock(client or client_at(address), name, **options)
-
-
-def _make_file_lock(
-    path: str, name: str, asynchronous: bool, options: dict[str, Any]
-) -> Lock | AsyncLock:
-    from inturn.locks.files.kernel import AsyncKernelFileLock, KernelFileLock
-
-    if name:  # in a folder of locks, for templates: file:///run/locks#name
-        path = f"{path.rstrip('/')}/{name.replace('/', '_')}"
-    return AsyncKernelFileLock(path, **options) if asynchronous else KernelFileLock(path, **options)

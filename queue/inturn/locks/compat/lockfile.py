@@ -64,19 +64,15 @@ def foreign_holder_lives(record: LockFileRecord, written_at: float) -> bool:
             return False  # another process now has the number, or the machine was restarted
         words = process.cmdline()
         line = " ".join(words).lower()
-        has_name = record.name.lower() in line or (record.name == "__main__" and "-m" in words)
-        return has_name and ("python" in line or _runs_python(process))
+        if record.name.lower() not in line and not (record.name == "__main__" and "-m" in words):
+            return False
+        # An interpreter with another name shows by its program or its loaded libraries.
+        return (
+            "python" in line
+            or "python" in process.exe().lower()
+            or any("python" in each.path.lower() for each in process.memory_maps(grouped=True))
+        )
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return False
     except psutil.AccessDenied:
         return True  # it is alive, and may be the one in the file
-
-
-def _runs_python(process: psutil.Process) -> bool:
-    """Recognise an interpreter with another name, by its program or its loaded libraries."""
-    try:
-        if "python" in process.exe().lower():
-            return True
-        return any("python" in entry.path.lower() for entry in process.memory_maps(grouped=True))
-    except psutil.AccessDenied:
-        return True

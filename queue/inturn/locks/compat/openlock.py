@@ -143,11 +143,9 @@ class FileLock:
                 return
             left = float("inf") if deadline is None else deadline - time.monotonic()
             if left <= 0:
-                raise Timeout(
-                    f"Unable to acquire {self}",
-                    name=str(self.lock_file),
-                    owner=_describe(self._look()),
-                )
+                record = self._look()
+                owner = f"{record.name} pid {record.pid}" if record else None
+                raise Timeout(f"Unable to acquire {self}", name=str(self.lock_file), owner=owner)
             # Asking the kernel about one of our locks costs nothing. A foreign holder must be
             # looked up in the process table.
             pause = self._options["retry_period"]
@@ -208,15 +206,11 @@ class FileLock:
         record, status = self._read()
         if status is None:
             return "held"  # it has just disappeared; the next try comes at once
-        if record is not None and record.lock_id is not None:
-            if self._inode_is_locked():
-                return "held"
-            self._replace()
-            return "acquired"
-        if record is not None and foreign_holder_lives(record, status.st_mtime):
-            return "foreign"
+        is_ours = record is not None and record.lock_id is not None
+        if record is not None and self._holder_lives(record, status):
+            return "held" if is_ours else "foreign"
         self._replace()
-        return "unconfirmed"
+        return "acquired" if is_ours else "unconfirmed"
 
     def _create(self) -> bool:
         """Link a file that is complete and locked, so that half a lock file is never visible."""
@@ -225,11 +219,10 @@ class FileLock:
         file = self._new_file()
         try:
             os.link(file.path, self.lock_file)
-        except FileExistsError:
-            file.close()
-            return False
         except OSError as error:
             file.close()
+            if isinstance(error, FileExistsError):
+                return False
             raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
         finally:
             file.path.unlink()
@@ -290,12 +283,7 @@ class FileLock:
             record, status = self._read()
             if record is None or status is None:
                 return None
-            lives = (
-                self._inode_is_locked()
-                if record.lock_id
-                else foreign_holder_lives(record, status.st_mtime)
-            )
-        return record if lives else None
+            return record if self._holder_lives(record, status) else None
 
     def _read(self) -> tuple[LockFileRecord | None, os.stat_result | None]:
         """Return the file's record, if valid, and its status, if it exists."""
@@ -303,7 +291,9 @@ class FileLock:
             return parse_record(os.pread(file.fd, LONGEST_RECORD, 0)), os.fstat(file.fd)
         return None, None
 
-    def _inode_is_locked(self) -> bool:
+    def _holder_lives(self, record: LockFileRecord, status: os.stat_result) -> bool:
+        if record.lock_id is None:
+            return foreign_holder_lives(record, status.st_mtime)
         with suppress(FileNotFoundError), self._open() as file:
             return not file.lock(fcntl.LOCK_EX)
         return False
@@ -338,10 +328,6 @@ def _release_all() -> None:
     for lock in list(held_locks):
         with suppress(LockError, OSError):
             lock.release()
-
-
-def _describe(record: LockFileRecord | None) -> str | None:
-    return f"{record.name} pid {record.pid}" if record else None
 
 
 __version__ = "1.2.1"

@@ -14,9 +14,7 @@ import logging
 import time as mod_time
 from typing import Any, Literal, Self
 
-from redis.exceptions import LockError
-
-from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, make_error
+from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ class TokenLock(BaseTokenLock):
     def __enter__(self) -> Self:
         if self.acquire():
             return self
-        raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
+        raise self._make_error("Unable to acquire lock within the time specified")
 
     def __exit__(self, *_: object) -> None:
         with self.tolerate_loss(logger):

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, Literal, Self
 
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockNotOwnedError
 
-from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, make_error
+from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class AsyncTokenLock(BaseTokenLock):
     async def __aenter__(self) -> Self:
         if await self.acquire():
             return self
-        raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
+        raise self._make_error("Unable to acquire lock within the time specified")
 
     async def __aexit__(self, *_: object) -> None:
         with self.tolerate_loss(logger):

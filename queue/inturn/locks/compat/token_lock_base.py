@@ -73,14 +73,10 @@ class BaseTokenLock:
 
     def register_scripts(self) -> None:
         cls = type(self)
-        if cls.lua_release is None:
-            cls.lua_release = self.redis.register_script(cls.LUA_RELEASE_SCRIPT)
-        if cls.lua_extend is None:
-            cls.lua_extend = self.redis.register_script(cls.LUA_EXTEND_SCRIPT)
-        if cls.lua_reacquire is None:
-            cls.lua_reacquire = self.redis.register_script(cls.LUA_REACQUIRE_SCRIPT)
-        if cls.lua_acquire is None:
-            cls.lua_acquire = self.redis.register_script(cls.LUA_ACQUIRE_SCRIPT)
+        for verb in ("release", "extend", "reacquire", "acquire"):
+            if getattr(cls, f"lua_{verb}") is None:
+                text = getattr(cls, f"LUA_{verb.upper()}_SCRIPT")
+                setattr(cls, f"lua_{verb}", self.redis.register_script(text))
 
     def encode_token(self, token: Any) -> bytes:
         if token is None:
@@ -118,9 +114,7 @@ class BaseTokenLock:
 
     def check_acquired(self, reply: int) -> bool:
         if reply == -1:
-            raise make_error(
-                LockError, "Something other than a lock is stored under this name", self.name
-            )
+            raise self._make_error("Something other than a lock is stored under this name")
         return reply == 1
 
     def release_arguments(self, token: bytes) -> dict[str, Any]:
@@ -129,18 +123,14 @@ class BaseTokenLock:
 
     def check_held(self, verb: str) -> None:
         if self.local.token is None:
-            raise make_error(LockError, f"Cannot {verb} an unlocked lock", self.name)
+            raise self._make_error(f"Cannot {verb} an unlocked lock")
         if self.timeout is None:
-            raise make_error(LockError, f"Cannot {verb} a lock with no timeout", self.name)
+            raise self._make_error(f"Cannot {verb} a lock with no timeout")
 
     def get_releasable_token(self) -> bytes:
         token: bytes | None = self.local.token
         if token is None:
-            raise make_error(
-                LockError,
-                "Cannot release a lock that's not owned or is already unlocked.",
-                self.name,
-            )
+            raise self._make_error("Cannot release a lock that's not owned or is already unlocked.")
         return token
 
     def extend_arguments(self, additional_time: float, replace_ttl: bool) -> dict[str, Any]:
@@ -156,10 +146,15 @@ class BaseTokenLock:
 
     def check_reply(self, reply: object, verb: str) -> Literal[True]:
         if not reply:
-            raise make_error(
-                LockNotOwnedError, f"Cannot {verb} a lock that's no longer owned", self.name
+            raise self._make_error(
+                f"Cannot {verb} a lock that's no longer owned", LockNotOwnedError
             )
         return True
+
+    def _make_error(self, problem: str, kind: type[LockError] = LockError) -> LockError:
+        raised = kind(problem)
+        raised.lock_name = self.name  # older clients' errors do not accept it
+        return raised
 
 
 OWNED = script("token_owned").text
@@ -175,9 +170,3 @@ def life_ms(seconds: float) -> int:
             f"timeout={seconds}: a time to live must be more than 0 seconds, or None for no limit"
         )
     return milliseconds(seconds)
-
-
-def make_error(kind: type[LockError], problem: str, name: Any) -> LockError:
-    raised = kind(problem)
-    raised.lock_name = name  # older clients' errors do not accept it
-    return raised

@@ -15,7 +15,8 @@ import logging
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from inturn.locks.core.contender import Contender, Grant, Renewal
@@ -23,8 +24,11 @@ from inturn.locks.core.engine import repeat_if_unclear
 from inturn.locks.core.lazy_event import LazyEvent
 from inturn.locks.core.process import process
 from inturn.locks.core.protocol import Steps
-from inturn.locks.core.settings import LockSettings, check_ttl
+from inturn.locks.core.settings import check_ttl
 from inturn.locks.errors import LockLost, LockNotHeld
+
+if TYPE_CHECKING:
+    from inturn.locks.core.base_lock import BaseLock
 
 logger = logging.getLogger(__name__)
 
@@ -36,19 +40,11 @@ class Watcher(Protocol):
         """Look at the lease sooner, if a change of its life requires it."""
 
 
-class Lender(Protocol):
-    """The lock that a lease came from."""
-
-    settings: LockSettings
-
-    def forget(self, lease: Any) -> None: ...
-
-
 class BaseLease:
     """What the leases of threads and of tasks have in common."""
 
     def __init__(
-        self, lock: Lender, contender: Contender, grant: Grant, port: Any, began: float
+        self, lock: "BaseLock[Any]", contender: Contender, grant: Grant, port: Any, began: float
     ) -> None:
         settings = lock.settings
         self.name = contender.name
@@ -168,7 +164,10 @@ class BaseLease:
     def _renew(self, new_ttl: float | None) -> Steps[None]:
         self.ttl = new_ttl or self.ttl
         ttl, began = self.next_ttl(), self.clock()
-        self._expect_end(ttl, began)
+        end = self._end_of(ttl, began)
+        if end is not None and self.expires is not None:
+            # The request may set an earlier end even if its reply is lost.
+            self.expires = min(self.expires, end)
         outcome = yield from repeat_if_unclear(self._contender.renew, ttl)
         if outcome is Renewal.RENEWED:
             self.since, self.life = began, self.ttl
@@ -216,12 +215,6 @@ class BaseLease:
             )
         self.ensure()
 
-    def _expect_end(self, ttl: float | None, began: float) -> None:
-        """Assume the earlier end that a request is about to set: its reply may be lost."""
-        end = self._end_of(ttl, began)
-        if end is not None and self.expires is not None:
-            self.expires = min(self.expires, end)
-
     def _end_of(self, ttl: float | None, began: float) -> float | None:
         if ttl is None:
             return self.last_end
@@ -241,7 +234,7 @@ class BaseLease:
 
 def decode_handle(handle: str) -> dict[str, Any]:
     """Return the facts that `BaseLease.handle` has put into this string."""
-    try:
+    with suppress(ValueError, KeyError):
         facts = json.loads(urlsafe_b64decode(handle))
         if (
             isinstance(facts, dict)
@@ -250,6 +243,4 @@ def decode_handle(handle: str) -> dict[str, Any]:
             and facts.keys() >= {"owner", "fence", "acquired_at"}
         ):
             return facts
-    except (ValueError, KeyError):
-        pass
     raise ValueError("this is not a lock's handle; pass what Lease.handle() returned")

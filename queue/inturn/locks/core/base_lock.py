@@ -92,11 +92,7 @@ class BaseLock(ABC, Generic[L]):
         timeout = self.settings.timeout if timeout is None else timeout
         if timeout is not None:
             return self.settings.clock() + timeout
-        if (
-            self.permits == 1
-            and self._held
-            and any(lease.valid for lease in self._held_by(get_caller()))
-        ):
+        if self.permits == 1 and any(lease.valid for lease in self._held_by(get_caller())):
             raise LockDeadlock(
                 "you already hold it, and would wait for yourself forever; release it first",
                 name=self.name,

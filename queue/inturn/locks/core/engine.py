@@ -3,7 +3,7 @@
 It touches no store, and does not know whether it runs sync or async.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
@@ -25,7 +25,7 @@ def acquire(
     Without a deadline it waits forever.
     """
     listening = False
-    pauses: Iterator[float] | None = None
+    pauses = grow_pauses(contender.longest_pause)
     try:
         while True:
             began = clock()
@@ -41,7 +41,6 @@ def acquire(
                 listening = True
                 yield Listen(contender.channel)
                 continue  # the lock may have become free before we listened
-            pauses = pauses or grow_pauses(contender.longest_pause)
             retry_in = float("inf") if outcome.retry_in is None else outcome.retry_in
             yield Pause(min(left, next(pauses), retry_in))
     except (GeneratorExit, LockBackendError):

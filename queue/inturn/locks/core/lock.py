@@ -9,7 +9,7 @@ is a lock with `on_timeout="proceed"`: its body then receives None, and nothing 
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 
 from inturn.locks.core import engine
@@ -118,8 +118,5 @@ class Lock(BaseLock[Lease]):
             lease.release()
 
     def _run(self, steps: Steps[engine.T]) -> engine.T:
-        port = self.port()
-        try:
+        with closing(self.port()) as port:
             return run(steps, port)
-        finally:
-            port.close()

@@ -9,6 +9,7 @@ it may yield again.
 """
 
 import asyncio
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -32,13 +33,13 @@ class Pause:
 
 
 class Port:
-    """Carries out the requests of a sync lock."""
+    """Carries out the requests of a sync lock. This one only sleeps: the store is this machine."""
 
-    server: object
+    server: object = "local"
     """What this port talks to. Renewals on one server can delay each other."""
 
     def do(self, request: Any) -> Any:
-        raise NotImplementedError
+        time.sleep(request.seconds)
 
     def rest(self) -> None:
         """Stop listening, because the wait is over."""
@@ -51,7 +52,7 @@ class AsyncPort:
     """Carries out the requests of an async lock."""
 
     async def do(self, request: Any) -> Any:
-        raise NotImplementedError
+        await asyncio.sleep(request.seconds)
 
     async def rest(self) -> None:
         """Stop listening, because the wait is over."""

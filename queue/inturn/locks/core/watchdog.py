@@ -204,16 +204,12 @@ def watch(lease: BaseLease) -> None:
     """Start watching a newly acquired lease."""
     if not lease.renews and lease.expires is None:
         return
-    lease.watched_by = looks = watchdog.of_threads if isinstance(lease, Lease) else _of_loop()
+    looks = watchdog.of_threads
+    if not isinstance(lease, Lease):
+        new = FirstLooks(in_loop, TaskWatch)
+        looks = watchdog.of_loops.setdefault(asyncio.get_running_loop(), new)
+    lease.watched_by = looks
     looks.reschedule(lease)
-
-
-def _of_loop() -> FirstLooks:
-    loop = asyncio.get_running_loop()
-    looks = watchdog.of_loops.get(loop)
-    if looks is None:
-        looks = watchdog.of_loops[loop] = FirstLooks(in_loop, TaskWatch)
-    return looks
 
 
 def interval(lease: BaseLease) -> float:

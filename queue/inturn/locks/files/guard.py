@@ -68,11 +68,9 @@ class Guard:
 
         Its number may now belong to another file, so it is never touched again.
         """
-        try:
+        with suppress(OSError):
             if os.lseek(self._file.fd, 0, os.SEEK_CUR) == self._position:
                 return True
-        except OSError:
-            pass
         self._file.fd = -1
         return False
 
@@ -137,16 +135,11 @@ def is_dead(guard: str) -> bool:
         return False
     name, _, inode = guard.partition("-")
     folder = Path(tempfile.gettempdir(), _folder_name())
-    try:
-        if not _is_ours(folder.lstat()):
-            return False
-    except OSError:
-        return False
-    file = _lock_if_dead(folder / name)
-    if file is None:
-        return False
-    file.close()
-    return file.inode[1] == int(inode)
+    with suppress(OSError):
+        if _is_ours(folder.lstat()) and (file := _lock_if_dead(folder / name)):
+            file.close()
+            return file.inode[1] == int(inode)
+    return False
 
 
 def _lock_if_dead(path: Path) -> OpenFile | None:

@@ -10,14 +10,13 @@ refuses to work unless you pass `any_filesystem=True`. If the file is removed, t
 cannot know of the holder, whose lease is lost within seconds.
 """
 
-import asyncio
 import fcntl
 import json
 import os
 import random
 import socket
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from inturn.locks.core.protocol import AsyncPort, Pause, Port, Steps
+from inturn.locks.core.protocol import AsyncPort, Port, Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files.filesystem import refuse_unknown_filesystem
@@ -133,32 +132,18 @@ class _Kernel(BaseLock[L]):
         return _find_holder(self.name, self.path)
 
 
-class PausePort(Port):
-    """Only sleeps, because the store is this machine."""
-
-    server = "local"
-
-    def do(self, request: Pause) -> None:
-        time.sleep(request.seconds)
-
-
-class AsyncPausePort(AsyncPort):
-    async def do(self, request: Pause) -> None:
-        await asyncio.sleep(request.seconds)
-
-
 class KernelFileLock(_Kernel[Any], Lock):
     """Mutex. Between processes of one machine, by `flock` on a file that is never deleted."""
 
-    def port(self) -> PausePort:
-        return PausePort()
+    def port(self) -> Port:
+        return Port()
 
 
 class AsyncKernelFileLock(_Kernel[Any], AsyncLock):
     """Mutex. The async twin of KernelFileLock."""
 
-    def port(self) -> AsyncPausePort:
-        return AsyncPausePort()
+    def port(self) -> AsyncPort:
+        return AsyncPort()
 
 
 def _find_holder(name: str, path: Path) -> Holder:
@@ -185,7 +170,7 @@ def _read_record(file: OpenFile) -> dict[str, Any]:
     text = os.pread(file.fd, RECORD_BYTES, 0)
     if not text:
         return {}
-    try:
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
         line = text.partition(b"\n")[0].decode()
         record: dict[str, Any]
         record, end = DECODER.raw_decode(line)
@@ -195,8 +180,6 @@ def _read_record(file: OpenFile) -> dict[str, Any]:
             and not line[end:].strip()
         ):
             return record
-    except (ValueError, LookupError, TypeError, RecursionError):
-        pass
     raise LockBackendError(
         f"{file.path} contains something other than a lock's record. It was not touched: remove "
         "it, or choose another path"

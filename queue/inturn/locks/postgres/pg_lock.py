@@ -72,10 +72,10 @@ class AdvisoryContender(Contender):
         return rows
 
     def drop(self) -> Steps[bool]:
-        if self._lock.mode == "transaction":  # the end of the transaction releases it
-            return (yield from self.owned()) if self._taken else True
         if not self._taken:
             return True
+        if self._lock.mode == "transaction":  # the end of the transaction releases it
+            return (yield from self.owned())
         rows = yield Query(statements.UNLOCK, (self._lock.key,))
         self._taken = False
         return bool(rows[0][0])
@@ -150,7 +150,8 @@ class _Pg(BaseLock[L]):
         self.where = where
         self.mode = mode
         self.owner = owner or f"{socket.gethostname()} pid {os.getpid()}"
-        self.key = _hash_name(name)
+        digest = hashlib.blake2b(f"inturn:{name}".encode(), digest_size=8).digest()
+        self.key = int.from_bytes(digest, signed=True)
         self.portable = mode == "table"
 
     def new_contender(self, lock_id: str | None = None) -> Contender:
@@ -200,8 +201,3 @@ class AsyncPgLock(_Pg[Any], AsyncLock):
 
     def port(self) -> AsyncPgPort:
         return AsyncPgPort(self.where)
-
-
-def _hash_name(name: str) -> int:
-    digest = hashlib.blake2b(f"inturn:{name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)

@@ -5,9 +5,7 @@ That is right for a row. For an advisory lock it reveals that the lock is gone, 
 session does not hold it.
 """
 
-import asyncio
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.session import AsyncSession, Session
-from inturn.locks.core.protocol import AsyncPort, Pause, Port
+from inturn.locks.core.protocol import AsyncPort, Port
 from inturn.locks.errors import LockBackendError
 
 # Seconds to connect. After half of them, a silent server is asked if it still works on the call.
@@ -46,12 +44,14 @@ class PgPort(Port):
         self._pid = os.getpid()
 
     def do(self, request: Any) -> Any:
-        match request:
-            case Pause(seconds):
-                time.sleep(seconds)
-            case Query():
-                with translate_errors(request):
-                    return self._query(request)
+        if not isinstance(request, Query):
+            return super().do(request)
+        with (
+            translate_errors(request),
+            self._connection().cursor(row_factory=tuple_row) as cursor,
+        ):
+            cursor.execute(request.text, request.parameters)
+            return cursor.fetchall()
 
     def close(self) -> None:
         own, self._own = self._own, None
@@ -60,11 +60,6 @@ class PgPort(Port):
 
     def __del__(self) -> None:
         self.close()  # the lease is no longer referenced
-
-    def _query(self, query: Query) -> list[tuple[Any, ...]]:
-        with self._connection().cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(query.text, query.parameters)
-            return cursor.fetchall()
 
     def _connection(self) -> psycopg.Connection[Any]:
         if not isinstance(self._where, str):
@@ -83,12 +78,13 @@ class AsyncPgPort(AsyncPort):
         self._pid = os.getpid()
 
     async def do(self, request: Any) -> Any:
-        match request:
-            case Pause(seconds):
-                await asyncio.sleep(seconds)
-            case Query():
-                with translate_errors(request):
-                    return await self._query(request)
+        if not isinstance(request, Query):
+            return await super().do(request)
+        with translate_errors(request):
+            connection = await self._connection()
+            async with connection.cursor(row_factory=tuple_row) as cursor:
+                await cursor.execute(request.text, request.parameters)
+                return await cursor.fetchall()
 
     async def close(self) -> None:
         own, self._own = self._own, None
@@ -99,12 +95,6 @@ class AsyncPgPort(AsyncPort):
         own, self._own = self._own, None
         if own is not None and self._pid == os.getpid():
             own.pgconn.finish()  # nothing can be awaited here
-
-    async def _query(self, query: Query) -> list[tuple[Any, ...]]:
-        connection = await self._connection()
-        async with connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(query.text, query.parameters)
-            return await cursor.fetchall()
 
     async def _connection(self) -> psycopg.AsyncConnection[Any]:
         if not isinstance(self._where, str):

@@ -12,8 +12,7 @@ from inturn.locks.core.contender import Grant, Holder, Refusal, Renewal
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockError
-from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
-from inturn.locks.redis.replies import make_malformed
+from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock, make_malformed
 from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
 
 

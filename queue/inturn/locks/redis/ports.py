@@ -1,4 +1,4 @@
-"""What all Redis locks share: ports on clients, which may decode replies or not, and waiting."""
+"""What all Redis locks share: ports on clients, which may decode replies or not, and errors."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from inturn.locks.core.contender import Contender
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import AsyncPort, Listen, Pause, Port
-from inturn.locks.errors import LockBackendError
+from inturn.locks.errors import LockBackendError, LockMalformed
 from inturn.locks.redis.scripts import Call, Keys
 
 ANSWER_SECONDS = 1.0  # to confirm a subscription
@@ -31,11 +31,9 @@ class RedisPort(Port):
             case Call():
                 try:
                     return self._client.execute_command(*request.words)
-                except exceptions.NoScriptError as error:
-                    if not request.is_known:
-                        raise translate_error(error) from error
-                    return self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
+                    if request.is_known and isinstance(error, exceptions.NoScriptError):
+                        return self.do(request._replace(is_known=False))
                     raise translate_error(error) from error
             case Pause(seconds):
                 self._pause(seconds)
@@ -78,11 +76,9 @@ class AsyncRedisPort(AsyncPort):
             case Call():
                 try:
                     return await self._client.execute_command(*request.words)
-                except exceptions.NoScriptError as error:
-                    if not request.is_known:
-                        raise translate_error(error) from error
-                    return await self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
+                    if request.is_known and isinstance(error, exceptions.NoScriptError):
+                        return await self.do(request._replace(is_known=False))
                     raise translate_error(error) from error
             case Pause(seconds):
                 await self._pause(seconds)
@@ -136,6 +132,20 @@ class AsyncRedisLock(AsyncLock):
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)
+
+
+def make_malformed(name: str, what: Any) -> LockMalformed:
+    """Return the error for a key that holds something other than a lock."""
+    return LockMalformed(
+        f"{to_text(what)} is in its place and is not a lock. It was not touched: remove it, or "
+        "choose another name",
+        name=name,
+    )
+
+
+def to_text(reply: str | bytes) -> str:
+    """Return text, whether or not the client decodes replies."""
+    return reply.decode() if isinstance(reply, bytes) else reply
 
 
 def translate_error(error: Exception) -> LockBackendError:

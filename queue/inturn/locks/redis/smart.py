@@ -27,8 +27,13 @@ from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.files.guard import boot_id, forget_lock, guard_lock, is_dead, keep_guard_fresh
 from inturn.locks.redis.policy import DEFAULT, Policy
-from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
-from inturn.locks.redis.replies import make_holder, make_malformed, to_text
+from inturn.locks.redis.ports import (
+    AsyncRedisLock,
+    RedisContender,
+    RedisLock,
+    make_malformed,
+    to_text,
+)
 from inturn.locks.redis.scripts import Call, Keys, check_seed, check_utf8, milliseconds, script
 from inturn.locks.sigterm import expire_on_sigterm
 
@@ -88,17 +93,14 @@ class SmartContender(RedisContender):
 
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(DROP, keys, (self.lock_id, *self._must_stay()))
-        forget_lock(self.lock_id)
-        return bool(reply)
-
-    def _must_stay(self) -> tuple[int, ...]:
-        """Return the remaining milliseconds of `min_hold`, if any."""
+        must_stay: tuple[int, ...] = ()  # for the remaining milliseconds of `min_hold`, if any
         if self._lock.min_hold and self._taken_at is not None:
             end = self._taken_at + self._lock.min_hold
             left = milliseconds(end - self._lock.settings.clock())
-            return (left,) if left > 0 else ()
-        return ()
+            must_stay = (left,) if left > 0 else ()
+        reply = yield Call(DROP, keys, (self.lock_id, *must_stay))
+        forget_lock(self.lock_id)
+        return bool(reply)
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None
@@ -207,3 +209,17 @@ class SmartLock(_Smart[Any], RedisLock):
 
 class AsyncSmartLock(_Smart[Any], AsyncRedisLock):
     """Lease. The async twin of SmartLock."""
+
+
+def make_holder(name: str, facts: Any) -> Holder:
+    """Return the holder from a script's reply."""
+    owner, lock_id, acquired_at, age, left, fence = facts
+    return Holder(
+        name,
+        to_text(owner),
+        to_text(lock_id),
+        acquired_at,
+        age,
+        None if left < 0 else left / 1000,
+        None if fence < 0 else fence,
+    )
