@@ -30,8 +30,7 @@ JOB_COLUMNS = ("id", "status", "task", "all_locks", "queue", "batch", "limit_key
 class BoundedPaginator(Paginator):
     @cached_property
     def count(self) -> int:
-        rows: int = self.object_list.order_by()[:MOST].count()
-        return rows
+        return int(self.object_list.order_by()[:MOST].count())
 
 
 class ReadOnly(admin.ModelAdmin):
@@ -48,8 +47,7 @@ class ReadOnly(admin.ModelAdmin):
 
     def has_operate_permission(self, request: Any) -> bool:
         """Return True if the user may use the actions."""
-        allowed: bool = request.user.has_perm(f"inturn.change_{self.opts.model_name}")
-        return allowed
+        return bool(request.user.has_perm(f"inturn.change_{self.opts.model_name}"))
 
     def get_search_results(
         self, request: Any, queryset: "QuerySet[Any]", search_term: str

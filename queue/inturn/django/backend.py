@@ -38,6 +38,7 @@ from inturn.django.tasks_api import (
 from inturn.errors import BadArgument, UnknownOption
 from inturn.operations.changes.jobs import get_job
 from inturn.tasks.options import CheckedOptions, NewJob, RunOptions
+from inturn.tasks.task import Deferrer
 from inturn.whole_numbers import read_id
 
 _find_signature = cache(signature)
@@ -151,8 +152,7 @@ class InturnBackend(BaseTaskBackend):
     def make_new_job(self, task: Any, args: Any, kwargs: Any) -> NewJob:
         """Create a job of the task."""
         self.validate_task(task)
-        job: NewJob = self._configure(task).make_new_job(**_store(task, args, kwargs))
-        return job
+        return self._configure(task).make_new_job(**_store(task, args, kwargs))
 
     def get_result(self, result_id: str | int) -> Any:
         """Return the result of a job. Raise TaskResultDoesNotExist if the job is unknown."""
@@ -165,14 +165,17 @@ class InturnBackend(BaseTaskBackend):
     def check(self, **_: Any) -> list[checks.CheckMessage]:
         return [] if apps.is_installed("inturn.django") else [NO_APP]
 
-    def _configure(self, task: Any) -> Any:
+    def _configure(self, task: Any) -> Deferrer[..., Any]:
         own = {name: getattr(task, name, None) for name in JOB_OPTIONS}
         chosen = {name: value for name, value in own.items() if value is not None}
+        run_after = task.run_after
+        if run_after is not None and not settings.USE_TZ:
+            run_after = timezone.make_aware(run_after)
         return self.app.configure_task(
             task.module_path,
             queue=task.queue_name,
             priority=task.priority,
-            schedule_at=_aware(task.run_after),
+            schedule_at=run_after,
             **{**self.job_options, **chosen},
         )
 
@@ -188,10 +191,3 @@ def _store(task: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     except TypeError as error:
         raise TypeError(f"{task.name}(): {error}") from None
     return {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
-
-
-def _aware(moment: datetime | None) -> datetime | None:
-    if moment is None or settings.USE_TZ:
-        return moment
-    aware: datetime = timezone.make_aware(moment)
-    return aware

@@ -1,7 +1,7 @@
 """Read and check Django's setting INTURN."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -37,9 +37,15 @@ class Configuration:
 
 
 def configuration() -> Configuration:
-    """Return the setting. Raise ConfigurationError if a key is unknown."""
+    """Return the setting. Raise ConfigurationError if a key is unknown, or it names cells."""
     given = getattr(settings, "INTURN", {})
-    _refuse_cells(given)
+    # A map of cells names servers, and not aliases, so the test runner would defer into the real
+    # cells. And a model reads one schema.
+    if "CELLS" in given or os.environ.get("INTURN_CELLS"):
+        raise ConfigurationError(
+            "CELLS or INTURN_CELLS names cells, but inturn.django serves one database. Remove it, "
+            "and declare the tasks of cells on an App(cells=…) of your own; see docs/cells.md"
+        )
     known = [f.name.upper() for f in fields(Configuration)]
     for name in given:
         if name not in known:
@@ -52,16 +58,3 @@ def configuration() -> Configuration:
                 f"settings.{name} is not read. Write it into one dict: INTURN = {{{key!r}: …}}"
             )
     return Configuration(**{name.lower(): value for name, value in given.items()})
-
-
-def _refuse_cells(given: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if the project names cells. This app has one of its DATABASES.
-
-    A map names servers, and not aliases, so the test runner would defer into the real cells. And a
-    model reads one schema.
-    """
-    if "CELLS" in given or os.environ.get("INTURN_CELLS"):
-        raise ConfigurationError(
-            "CELLS or INTURN_CELLS names cells, but inturn.django serves one database. Remove it, "
-            "and declare the tasks of cells on an App(cells=…) of your own; see docs/cells.md"
-        )

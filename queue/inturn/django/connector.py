@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 
@@ -85,7 +85,10 @@ class DjangoConnector(Connector):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
         try:
-            cursor = _plain_cursor(caller_connection.django_driver(django))
+            # Django's own cursors put values into the text of a statement, and do not decode JSON.
+            cursor = psycopg.Cursor(caller_connection.django_driver(django), row_factory=tuple_row)
+            cursor.adapters.register_loader("jsonb", JsonbLoader)
+            cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
             with drive.translate_errors(), cursor:
                 return drive.run_on(cursor, operation, self.schema)
         except ConnectorException as error:
@@ -99,14 +102,3 @@ class DjangoConnector(Connector):
         if connection is not None and not isinstance(connection, str):
             return await super().run_async(operation, connection)
         return await sync_to_async(self.run)(operation, connection)
-
-
-def _plain_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
-    """Return a cursor of psycopg's own.
-
-    Django's cursors put values into the text of a statement, and do not decode JSON.
-    """
-    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
-    cursor.adapters.register_loader("jsonb", JsonbLoader)
-    cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
-    return cursor
