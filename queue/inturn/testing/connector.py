@@ -1,13 +1,12 @@
 """How an app under test reaches its database."""
 
 from threading import Lock
-from typing import Any, TypeVar
-
-import psycopg
+from typing import TypeVar
 
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
+from inturn.database.kept_connection import KeptConnection
 from inturn.operations import Operation
 
 T = TypeVar("T")
@@ -23,7 +22,7 @@ class OpenConnector(Connector):
             dsn, schema=like.schema, json_dumps=like.json_dumps, json_loads=like.json_loads
         )
         self._using = Lock()
-        self._kept: psycopg.Connection[Any] | None = None
+        self._kept = KeptConnection(self, self._role)
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         return PsycopgConnector(**self._settings_at(dsn, schema))
@@ -32,11 +31,8 @@ class OpenConnector(Connector):
         if connection is not None:
             return super().run(operation, connection)
         with self._using:
-            if self._kept is None or self._kept.closed:
-                self._kept = self.connect(self._role)
-            return drive.run(operation, self._kept, self.schema)
+            return drive.run(operation, self._kept.get(), self.schema)
 
     def close_kept(self) -> None:
         with self._using:
-            if self._kept is not None:
-                self._kept.close()
+            self._kept.close()

@@ -72,7 +72,11 @@ class Databases:
     def clone(self) -> Iterator[str]:
         """Yield the DSN of a new copy of the template, which is dropped at the end."""
         if self._template is None:
-            self._template = self._make_template()
+            dsn = self._ends.enter_context(self._database(EMPTY))
+            migrate(dsn, self._schema)
+            if self._prepare is not None:
+                self._prepare(dsn)
+            self._template = str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
         with self._database(self._template) as dsn:
             yield dsn
 
@@ -81,13 +85,6 @@ class Databases:
         """Yield the DSN of a new, empty database, which is dropped at the end."""
         with self._database(EMPTY) as dsn:
             yield dsn
-
-    def _make_template(self) -> str:
-        dsn = self._ends.enter_context(self._database(EMPTY))
-        migrate(dsn, self._schema)
-        if self._prepare is not None:
-            self._prepare(dsn)
-        return str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
 
     @contextmanager
     def _database(self, template: str) -> Iterator[str]:

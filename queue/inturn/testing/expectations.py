@@ -81,10 +81,8 @@ def check_enqueued(
     if found if count is None else len(found) == count:
         return found, None
     if found or count == 0:
-        lines = [
-            f"Expected {_jobs(count)} of {wanted}, found {len(found)}:",
-            *list_jobs(found),
-        ]
+        expected = "1 waiting job" if count == 1 else f"{count} waiting jobs"
+        lines = [f"Expected {expected} of {wanted}, found {len(found)}:", *list_jobs(found)]
         others = [job for job in jobs if job not in found]
         if others and len(found) < (count or 0):
             lines += _nearest(wanted, others)
@@ -129,10 +127,6 @@ def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:
 def list_jobs(jobs: Sequence[Seen]) -> list[str]:
     lines = [f"  {job}" for job in jobs[:SHOWN]]
     return lines if len(jobs) <= SHOWN else [*lines, f"  … and {len(jobs) - SHOWN} more"]
-
-
-def _jobs(count: int | None) -> str:
-    return "1 waiting job" if count == 1 else f"{count} waiting jobs"
 
 
 def _in_order_of(wanted: object, got: object) -> object:
