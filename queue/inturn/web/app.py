@@ -129,10 +129,7 @@ def create_app(
 
 def _make_open_routes() -> list[BaseRoute]:
     """Return the routes that need no access."""
-    return [
-        Mount("/assets", Assets(directory=ASSETS)),
-        Route("/-/health", answer_health),
-    ]
+    return [Mount("/assets", Assets(directory=ASSETS)), Route("/-/health", answer_health)]
 
 
 def _create_over_cells(
@@ -142,10 +139,7 @@ def _create_over_cells(
     from inturn.web.cells import find_cell, show_cells
 
     cells = [Reading(home) for home in app.connector.homes]
-    own = [
-        create_app(app.cell(cell), authorize=authorize, read_only=read_only, redact=redact)
-        for cell in range(len(cells))
-    ]
+    make_own = partial(create_app, authorize=authorize, read_only=read_only, redact=redact)
 
     def answer(read: Callable[..., Response]) -> Callable[[Request], Awaitable[Response]]:
         async def in_thread(request: Request, _: Access) -> Response:
@@ -157,7 +151,7 @@ def _create_over_cells(
         *_make_open_routes(),
         Route("/", answer(show_cells)),
         Route("/find", answer(find_cell)),
-        *[Mount(f"/cell/{cell}", site) for cell, site in enumerate(own)],
+        *[Mount(f"/cell/{cell}", make_own(app.cell(cell))) for cell in range(len(cells))],
     ]
     return Gate(Starlette(routes=routes, exception_handlers={HTTPException: show_error}))
 
@@ -202,26 +196,14 @@ async def show_page(site: Site, page: Page, request: Request, access: Access) ->
 
 
 async def take_action(site: Site, action: Action, request: Request, access: Access) -> Response:
+    refuse = partial(render_message, request, schema=site.reading.schema)
     if not access.may(action.permission):
-        return render_message(
-            request,
-            403,
-            "You may not do this",
-            f"You need the right to {action.permission}.",
-            schema=site.reading.schema,
-        )
+        return refuse(403, "You may not do this", f"You need the right to {action.permission}.")
     form = await read_form(request)
     try:
         return await anyio.to_thread.run_sync(run_action, action, site.app, request, access, form)
     except Refused as refused:
-        return render_message(
-            request,
-            409,
-            refused.title,
-            str(refused),
-            back=refused.back,
-            schema=site.reading.schema,
-        )
+        return refuse(409, refused.title, str(refused), back=refused.back)
 
 
 def show_error(request: Request, error: Exception) -> Response:
@@ -263,20 +245,16 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
             return render_message(
                 request, 404, "Not found", str(missing), back=back, schema=reader.schema
             )
-        html = (
-            make_environment(site.app.program, site.app.connector.number)
-            .get_template(page.template)
-            .render(
-                view=view,
-                access=access,
-                url=view.url,
-                now=view.now,
-                header=header,
-                page=page,
-                sections=SECTIONS,
-                result=describe_result(request.query_params),
-                schema=reader.schema,
-                **found,
-            )
+        environment = make_environment(site.app.program, site.app.connector.number)
+        html = environment.get_template(page.template).render(
+            access=access,
+            url=view.url,
+            now=view.now,
+            header=header,
+            page=page,
+            sections=SECTIONS,
+            result=describe_result(request.query_params),
+            schema=reader.schema,
+            **found,
         )
         return HTMLResponse(html, headers={"server-timing": f'queries;desc="{reader.queries}"'})

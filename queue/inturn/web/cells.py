@@ -55,9 +55,8 @@ def find_cell(cells: Sequence[Reading], request: Request) -> Response:
 
 
 def read_rows(cells: Sequence[Reading]) -> list[CellRow]:
-    numbers = range(len(cells))
-    found = ask_all(numbers, lambda number: _read_row(number, cells[number]))
-    return [found[number] for number in numbers]
+    found = ask_all(range(len(cells)), lambda number: _read_row(number, cells[number]))
+    return list(found.values())
 
 
 def _read_row(number: int, cell: Reading) -> CellRow:

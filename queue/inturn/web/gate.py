@@ -74,14 +74,13 @@ def is_same_origin(headers: Headers) -> bool:
     Those present must all match, and a request with neither is refused.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is None and origin is None:
-        return False
-    return site in (None, "same-origin") and (origin is None or _names(origin, headers))
-
-
-def _names(origin: str, headers: Headers) -> bool:
-    scheme, separator, host = origin.partition("://")
+    if origin is None:
+        return site == "same-origin"
+    scheme, _, host = origin.partition("://")
     asked = headers.get("host", "")
     return (
-        bool(separator and asked) and scheme in ("http", "https") and host.lower() == asked.lower()
+        site in (None, "same-origin")
+        and scheme in ("http", "https")
+        and bool(asked)
+        and host.lower() == asked.lower()
     )

@@ -97,7 +97,9 @@ class Live:
         before = self._count_changes(connection)
         self.wake("changed")  # something may have changed before it was counted
         while self._clients:
-            notified = self._wait(connection)
+            notified = list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1))
+            if notified:  # those right behind it belong to the same event
+                list(connection.notifies(timeout=DEBOUNCE_SECONDS))
             # The server's counter lags by up to a second, so it may report the same change.
             count = self._count_changes(connection)
             if notified or count != before:
@@ -106,13 +108,6 @@ class Live:
 
     def _count_changes(self, connection: psycopg.Connection[tuple[object, ...]]) -> int:
         return self._connector.run(dashboard.get_activity(self._connector.schema), connection)
-
-    def _wait(self, connection: psycopg.Connection[tuple[object, ...]]) -> bool:
-        """Return True after a notification and those right behind it."""
-        heard = list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1))
-        if heard:
-            list(connection.notifies(timeout=DEBOUNCE_SECONDS))
-        return bool(heard)
 
     def _has_clients(self) -> bool:
         with self._lock:

@@ -80,17 +80,8 @@ class Links:
 
     def render(self, template: str, **values: Any) -> str:
         """Return a page that needs no database."""
-        return (
-            make_environment()
-            .get_template(template)
-            .render(
-                root=self.root,
-                url=self.url,
-                header=Panel(None),
-                here=None,
-                **values,
-            )
-        )
+        page = make_environment().get_template(template)
+        return page.render(root=self.root, url=self.url, header=Panel(None), here=None, **values)
 
 
 @dataclass
@@ -110,6 +101,13 @@ class View(Links):
     def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
         """Return what `read` returns, or why it failed. The rest of the page is shown anyway."""
         return self.reader.panel(read, seconds)
+
+    def panel_of(self, read: Callable[[PageReader, Situation], T]) -> Panel[T]:
+        """Return what `read` makes of the header, or why one of them failed."""
+        seen = self.header.value
+        if seen is None:
+            return Panel(None, self.header.problem)
+        return self.panel(lambda reader: read(reader, seen))
 
     def read(self, operation: Operation[T], seconds: float = PAGE_SECONDS) -> Panel[T]:
         """Return what the operation returns, or why it failed."""

@@ -52,8 +52,7 @@ def resume_everything(change: Change) -> Done:
 def pause_task(change: Change) -> Done:
     """Pause a task, for some hours or until it is resumed."""
     name = require(change, "name")
-    length = get_length(change)
-    change.run(pauses.pause_task(name, get_reason(change), None, change.by, length))
+    change.run(pauses.pause_task(name, get_reason(change), None, change.by, get_length(change)))
     return Done("task-paused", "/task", {"name": name})
 
 
@@ -113,8 +112,7 @@ def cancel_batch(change: Change) -> Done:
 
 
 def _pause(change: Change, name: str | None) -> None:
-    length = get_length(change)
-    change.run(pauses.pause_queue(name, get_reason(change), None, change.by, length))
+    change.run(pauses.pause_queue(name, get_reason(change), None, change.by, get_length(change)))
 
 
 def _get_batch(change: Change) -> BatchProgress:

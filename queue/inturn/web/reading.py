@@ -162,7 +162,9 @@ class PageReader:
 
     def run(self, operation: Operation[T]) -> T:
         """Run an operation in a read-only transaction with a time limit."""
-        connection = self._connect()
+        if self._connection is None:
+            self._connection = self._reading.take()
+        connection = self._connection
         try:
             with drive.translate_errors(), connection.transaction():
                 limits = [f"{round(share * self._seconds)}ms" for share in (1000, LOCK_SHARE)]
@@ -177,11 +179,6 @@ class PageReader:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._reading.give_back(connection)
-
-    def _connect(self) -> Session:
-        if self._connection is None:
-            self._connection = self._reading.take()
-        return self._connection
 
     def _count(self, operation: Operation[T]) -> Operation[T]:
         try:

@@ -7,7 +7,7 @@ visible. Then Jinja escapes it.
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -82,7 +82,7 @@ def make_environment(program: str = "queue", cell: int | None = None) -> Environ
     return environment
 
 
-def make_url(root: str, path: str, query: dict[str, Any]) -> Markup:
+def make_url(root: str, path: str, query: Mapping[str, Any]) -> Markup:
     """Return an address below the dashboard's mount prefix."""
     given = {name: value for name, value in query.items() if value not in (None, "")}
     text = quote(root + path, safe="/:~") + (f"?{urlencode(given)}" if given else "")

@@ -6,22 +6,21 @@ The preview page and the action that starts the change read the same address.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
-from inturn.operations import Operation
-from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFilter
+from inturn.doctor.reader import RunOperation
+from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFilter, for_action
 from inturn.operations.changes.jobs import JobFilter
 from inturn.operations.reading import failures, job_pages
-from inturn.states import LANE_STATES
-from inturn.web.jobs.filter import for_bulk, read_filter
+from inturn.states import ENDED, LANE_STATES, WAITING
+from inturn.web.jobs.filter import read_filter
 from inturn.whole_numbers import read_id
 
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer
 CONFIRMED_BY_CLICK = 100  # for more, you type the number
-Run = Callable[[Operation[Any]], Any]
 # The right that each action needs. Addresses and forms allow only these actions, and no move.
 RIGHTS = {
     "job": {"retry": "retry", "cancel": "cancel", "delete": "delete"},
@@ -68,12 +67,18 @@ class JobBulk:
             "before": self.before.isoformat() if self.before else "",
         }
 
-    def resolve(self, run: Run, now: datetime) -> JobFilter:
+    def resolve(self, run: RunOperation, now: datetime) -> JobFilter:
         """Return the filter for the database, or raise BadBulk."""
         asked = read_filter(self.text, now)
         if asked.problems:
             raise BadBulk(" ".join(asked.problems))
-        which = for_bulk(self.action, asked, self.ids, abort=self.abort)
+        which = asked.which
+        if self.ids is not None:
+            # Selected jobs are all meant, so scheduled ones are retried too.
+            usual = {"retry": ("scheduled", *ENDED), "delete": (*WAITING, *ENDED)}
+            statuses = asked.statuses or usual.get(self.action, ())
+            which = JobFilter(ids=self.ids, before=which.before, statuses=statuses)
+        which = for_action(self.action, which, abort=self.abort)
         if self.before is not None:
             which = replace(which, before=self.before)
         if self.ids is not None:

@@ -79,7 +79,6 @@ class BulkRuns:
             return True
 
     def get(self, name: str) -> BulkRun | None:
-        """Return a run of this process, or None."""
         return self._runs.get(name)
 
     def close(self) -> None:

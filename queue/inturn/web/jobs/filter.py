@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from inturn.formatting import visible
-from inturn.operations.changes import bulk
-from inturn.operations.changes.bulk import JobAction
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.terms import BadTerm, read_length, read_number, show
@@ -104,19 +102,6 @@ def quote(value: str) -> str:
     return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
-def for_bulk(action: JobAction, asked: Asked, ids: list[int] | None, *, abort: bool) -> JobFilter:
-    """Return the filter for a bulk change of these jobs, or of all that match.
-
-    Selected jobs are all meant, so scheduled ones are retried too.
-    """
-    which = asked.which
-    if ids is not None:
-        usual = {"retry": ("scheduled", *ENDED), "delete": (*WAITING, *ENDED)}.get(action, ())
-        before = asked.fields.get("before")
-        which = JobFilter(ids=ids, before=before, statuses=asked.statuses or usual)
-    return bulk.for_action(action, which, abort=abort)
-
-
 def _split(text: str) -> Iterator[Term]:
     at = 0
     while at < len(text.rstrip()):
@@ -183,18 +168,13 @@ def _take_number(asked: Asked, term: Term, now: datetime) -> None:
     asked.fields[term.name] = read_number(term.value, f"{term.name}:9001")
 
 
-def _take_task(asked: Asked, term: Term, now: datetime) -> None:
-    if term.value.endswith("*") and not term.is_quoted:
+def _take_task_or_lock(asked: Asked, term: Term, now: datetime) -> None:
+    if term.is_quoted or not term.value.endswith("*"):
+        asked.fields[term.name] = term.value
+    elif term.name == "task":
         asked.task_prefix = term.value[:-1]
     else:
-        asked.fields["task"] = term.value
-
-
-def _take_lock(asked: Asked, term: Term, now: datetime) -> None:
-    if term.value.endswith("*") and not term.is_quoted:
         asked.fields["lock_prefix"] = term.value[:-1]
-    else:
-        asked.fields["lock"] = term.value
 
 
 def _take_state(asked: Asked, term: Term, now: datetime) -> None:
@@ -248,9 +228,9 @@ class Word(NamedTuple):
 
 
 WORDS = {
-    "task": Word(":", "mail.send", _take_task),
+    "task": Word(":", "mail.send", _take_task_or_lock),
     "queue": Word(":", "default", _take_text),
-    "lock": Word(":", "order:*", _take_lock),
+    "lock": Word(":", "order:*", _take_task_or_lock),
     "state": Word(":", "failed", _take_state),
     "error": Word(":", "Timeout", _take_text),
     "id": Word(":", "9001", _take_number),

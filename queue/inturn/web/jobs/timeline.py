@@ -33,7 +33,7 @@ def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
             timeline.append(Moment(at, what, at - timeline[-1].at, wait))
         else:
             timeline.append(Moment(at, what))
-    if job.finished_at is None and timeline and timeline[-1].at <= now:
+    if job.finished_at is None and timeline[-1].at <= now:
         wait = "run" if job.status in TAKEN else _name_wait(job)
         timeline.append(Moment(now, "now", now - timeline[-1].at, wait))
     return timeline
@@ -42,11 +42,12 @@ def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
 def _list_moments(job: StoredJob) -> Iterator[tuple[datetime, str, str]]:
     yield job.created_at, "deferred", ""
     attempts = read_attempts(job)
+    failed_at = job.finished_at if job.status == "failed" else None
     for attempt in attempts:
         if attempt.started_at:
             wait = "backoff" if attempt is not attempts[0] else _name_wait(job)
             yield attempt.started_at, f"attempt {attempt.number} started", wait
-        if attempt.at and not _is_the_end(job, attempt.at):
+        if attempt.at and not (failed_at and abs(failed_at - attempt.at) < SAME):
             yield attempt.at, f"attempt {attempt.number} failed", "run"
     last = max((each.at for each in attempts if each.at), default=job.created_at)
     if job.scheduled_at is not None and job.scheduled_at > job.created_at:
@@ -57,12 +58,6 @@ def _list_moments(job: StoredJob) -> Iterator[tuple[datetime, str, str]]:
     if job.finished_at is not None:
         word = "failed for good" if job.status == "failed" else job.status
         yield job.finished_at, word, "run" if job.started_at else _name_wait(job)
-
-
-def _is_the_end(job: StoredJob, at: datetime) -> bool:
-    """Return True if the job failed for good in the attempt that failed then."""
-    ended = job.finished_at if job.status == "failed" else None
-    return ended is not None and abs(ended - at) < SAME
 
 
 def _name_wait(job: StoredJob) -> str:

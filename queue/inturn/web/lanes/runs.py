@@ -74,7 +74,9 @@ def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) ->
             )
         )
         free_since = max(free_since, finished)
-    pace = _measure_pace(runs, until - since)
+    # Five one-second runs count as five per minute, as in the list of lanes.
+    minutes = max((until - since) / timedelta(minutes=1), 1.0)
+    pace = len(runs) / minutes if len(runs) >= ENOUGH else None
     moves = report.waiting and report.state in MOVING
     eta = timedelta(minutes=report.waiting / pace) if pace and moves else None
     return Picture(runs, draw_ticks(span), since, until, pace, eta)
@@ -82,10 +84,3 @@ def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) ->
 
 def _get_due(job: JobSummary) -> datetime:
     return max(job.created_at, job.scheduled_at or job.created_at)
-
-
-def _measure_pace(runs: Sequence[LaneRun], length: timedelta) -> float | None:
-    if len(runs) < ENOUGH:
-        return None
-    # Five one-second runs count as five per minute, as in the list of lanes.
-    return len(runs) / max(length / timedelta(minutes=1), 1.0)

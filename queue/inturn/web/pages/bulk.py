@@ -5,19 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from inturn.formatting import last_line
 from inturn.operations.changes import bulk, bulk_effect
 from inturn.operations.changes.bulk import JobPreview, LanePreview
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import job_pages
-from inturn.web.bulk.request import (
-    CONFIRMED_BY_CLICK,
-    PATHS,
-    RIGHTS,
-    BadBulk,
-    JobBulk,
-    LaneBulk,
-)
+from inturn.web.bulk.request import CONFIRMED_BY_CLICK, PATHS, RIGHTS, BadBulk, JobBulk, LaneBulk
 from inturn.web.page import NotThere, View
 from inturn.web.reading import PageReader
 from inturn.web.rendering import make_url
@@ -31,7 +23,7 @@ class Preview:
 
     seen: JobPreview | LanePreview
     effect: Sequence[str]
-    sample: Sequence[tuple[JobSummary, str]]  # jobs, each with the last line of its error
+    sample: Sequence[JobSummary]
     until: datetime | None = None
 
 
@@ -91,9 +83,7 @@ def _preview_jobs(reader: PageReader, asked: JobBulk, now: datetime) -> Preview:
     # The filter's "ended before" bounds the change, or else the time of the preview.
     which = replace(which, before=which.before or seen.until)
     jobs = reader.run(job_pages.list_by_id(seen.sample)) if seen.sample else []
-    effect = bulk_effect.describe_jobs(asked.action, seen)
-    sample = [(job, last_line(job.last_error)) for job in jobs]
-    return Preview(seen, effect, sample, which.before)
+    return Preview(seen, bulk_effect.describe_jobs(asked.action, seen), jobs, which.before)
 
 
 def _back(text: str) -> str:

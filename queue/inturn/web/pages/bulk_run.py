@@ -4,13 +4,12 @@ from typing import Any
 
 from inturn.operations.changes import bulk_effect
 from inturn.web.bulk.request import PATHS, RIGHTS
-from inturn.web.bulk.runs import BulkRuns
+from inturn.web.bulk.runs import BulkRun
 from inturn.web.page import View
 
 
 def read(noun: str, view: View) -> dict[str, Any]:
-    runs: BulkRuns = view.request.app.state.runs
-    run = runs.get(view.get("run"))
+    run: BulkRun | None = view.request.app.state.runs.get(view.get("run"))
     if run is not None and run.noun != noun:
         run = None
     names = ("action", "q", "ids", "abort", "before", "state", "prefix")

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from inturn.arguments import Unreadable, decode
-from inturn.formatting import last_line
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 from inturn.operations.reading import failures, job_pages
-from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
+from inturn.operations.reading.job_pages import LOOKED, JobPage
 from inturn.states import ENDED, STATUSES, TAKEN, WAITING
 from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import View
@@ -28,7 +27,6 @@ class JobRow:
     arguments: str | None
     word: str  # what happened at `at`
     at: datetime
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +96,12 @@ def _read_rows(
     page = JobPage(which, asked.task_prefix, ids, LISTED + 1)
     sees = view.access.may("view_args")
     found = reader.run(job_pages.list_page(page, with_arguments=sees))
-    return [_make_row(view, each) for each in found]
-
-
-def _make_row(view: View, listed: ListedJob) -> JobRow:
-    job = listed.job
-    return JobRow(
-        job,
-        show_preview(job.task, listed.arguments, view),
-        *describe_time(job),
-        last_line(job.last_error),
-    )
+    return [
+        JobRow(
+            each.job, show_preview(each.job.task, each.arguments, view), *describe_time(each.job)
+        )
+        for each in found
+    ]
 
 
 def _make_tabs(view: View, asked: Asked) -> list[Tab]:

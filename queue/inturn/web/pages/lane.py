@@ -8,7 +8,6 @@ from typing import Any
 from inturn.doctor import lane_picture
 from inturn.doctor.failed_attempts import FailedAttempt
 from inturn.formatting import amount, option_value, requote, visible
-from inturn.model import Reason
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import SEARCHED
 from inturn.operations.changes.lanes import LaneReport
@@ -27,7 +26,6 @@ class State:
     """The lane's state in words. `steps` name what it waits for, and the remedies."""
 
     report: LaneReport
-    reasons: list[Reason]
     word: str
     waiting: str
     job: list[str]
@@ -80,7 +78,6 @@ def _read_state(reader: PageReader, lock: str, now: datetime) -> State:
     reasons = [replace(each, unblock=requote(each.unblock)) for each in found]
     return State(
         report,
-        reasons,
         lane_picture.describe_state(report),
         lane_picture.describe_waiting(report, now),
         [_make_headline(line) for line in lane_picture.describe_job(report, now)],
@@ -107,34 +104,31 @@ def _list_offers(report: LaneReport) -> Iterator[Offer]:
     yield from _offer_retry(report)
     yield from _offer_skip(report)
     if report.stopped == "paused":
-        yield Offer(
-            "/lane/resume",
-            "pause",
-            "Resume",
-            f"{_describe_waiting(report)} here. They start again, in order."
-            if report.waiting
-            else "Nothing waits here now. New jobs can start again.",
-        )
+        effect = "Nothing waits here now. New jobs can start again."
+        if report.waiting:
+            effect = f"{_describe_waiting(report)} here. They start again, in order."
+        yield Offer("/lane/resume", "pause", "Resume", effect)
     if report.stopped != "halted":
         running = " The running job may finish." if report.head_runs else ""
         instead = " This replaces the current pause." if report.stopped else ""
         effect = f"No other job of this lane starts until it is resumed.{running}{instead}"
         yield Offer("/lane/pause", "pause", "Pause", effect, "pause")
     if report.waiting:
-        yield Offer(
-            "/lane/cancel-waiting",
-            "cancel",
-            "Cancel waiting",
+        effect = (
             f"{_describe_waiting(report)} now, and all of them are cancelled. A running job "
             "continues, and scheduled jobs that are not due yet stay. This has no undo: cancelled "
-            "jobs can only be retried.",
-            "name",
-            is_final=True,
+            "jobs can only be retried."
         )
+        path = "/lane/cancel-waiting"
+        yield Offer(path, "cancel", "Cancel waiting", effect, "name", is_final=True)
 
 
 def _offer_retry(report: LaneReport) -> Iterator[Offer]:
-    behind = _describe_behind(report)
+    count = report.waiting if report.failed else report.behind
+    least = " or more" if report.is_cut else ""
+    behind = (
+        f"the {count:,}{least} behind it follow in order" if count else "nothing waits behind it"
+    )
     if report.failed is not None and report.stopped == "halted":
         job = f"Job {report.failed.id} ({visible(report.failed.task)})"
         effect = f"{job} runs again, at the head. Then {behind}."
@@ -161,14 +155,6 @@ def _offer_skip(report: LaneReport) -> Iterator[Offer]:
     else:
         return
     yield Offer("/lane/skip-head", "cancel", "Skip head", effect, head=job.id, is_final=True)
-
-
-def _describe_behind(report: LaneReport) -> str:
-    count = report.waiting if report.failed else report.behind
-    if not count:
-        return "nothing waits behind it"
-    least = " or more" if report.is_cut else ""
-    return f"the {count:,}{least} behind it follow in order"
 
 
 def _describe_waiting(report: LaneReport) -> str:

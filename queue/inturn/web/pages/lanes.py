@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
@@ -12,7 +13,7 @@ from inturn.web.lanes.filter import SORTS, STATES, LaneSearch
 from inturn.web.lanes.runs import MOVING
 from inturn.web.lanes.search import find_candidates
 from inturn.web.page import View
-from inturn.web.reading import PageReader, Panel
+from inturn.web.reading import PageReader
 
 LISTED = 50
 SEARCHED = 200  # lanes, if the filter or the sort order needs more than the first ones
@@ -39,11 +40,7 @@ class Found:
 def read(view: View) -> dict[str, Any]:
     asked = LaneSearch.read(view)
     seen = view.header.value
-    found: Panel[Found] = (
-        view.panel(lambda reader: _read_lanes(reader, seen, asked))
-        if seen
-        else Panel(None, view.header.problem)
-    )
+    found = view.panel_of(partial(_read_lanes, asked))
     return {
         "found": found,
         "asked": asked,
@@ -54,7 +51,7 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _read_lanes(reader: PageReader, seen: Situation, asked: LaneSearch) -> Found:
+def _read_lanes(asked: LaneSearch, reader: PageReader, seen: Situation) -> Found:
     if asked.problems:
         return Found()
     looks_further = asked.prefix or asked.looks_closer or asked.sort != "worst"
@@ -76,11 +73,10 @@ def _read_lanes(reader: PageReader, seen: Situation, asked: LaneSearch) -> Found
 
 
 def _make_row(lane: StuckLane, pace: float | None) -> LaneRow:
-    if pace is None or lane.state not in MOVING:  # a stuck lane has no pace
-        return LaneRow(lane, None, None)
-    if not lane.waiting:
-        return LaneRow(lane, pace, None)
-    return LaneRow(lane, pace, timedelta(minutes=lane.waiting / pace))
+    if lane.state not in MOVING:
+        pace = None  # a stuck lane has none
+    left = timedelta(minutes=lane.waiting / pace) if pace and lane.waiting else None
+    return LaneRow(lane, pace, left)
 
 
 def _say_what_is_missing(found: Found, asked: LaneSearch) -> str | None:

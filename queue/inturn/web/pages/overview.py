@@ -8,7 +8,6 @@ from typing import Any
 from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.doctor.work import RETRY_ALL
-from inturn.operations.reading.failures import RecentFailures
 from inturn.operations.reading.measures import ALWAYS
 from inturn.operations.reading.overview import list_troubled_lanes
 from inturn.operations.reading.situation import Situation
@@ -45,15 +44,13 @@ class Numbers:
 
 def read(view: View) -> dict[str, Any]:
     seen = view.header.value
-    troubled = (
-        view.panel(lambda reader: _read_lanes(reader, seen))
-        if seen
-        else Panel(None, view.header.problem)
-    )
+    troubled = view.panel_of(_read_lanes)
     may_read = seen is not None and seen.may_read_errors
     still = view.read(find_standstill(view.reader.schema, with_errors=may_read))
     troubles = find_troubles(seen, still) if seen else []
     verdict = describe(seen, troubles) if seen else _unknown(view)
+    failures = still.value.recent if still.value else []
+    newest = sorted(failures, key=lambda each: each.last_at, reverse=True)
     return {
         "verdict": verdict,
         "is_new": bool(seen and seen.is_new),
@@ -64,7 +61,7 @@ def read(view: View) -> dict[str, Any]:
         "troubled": troubled,
         "stalled": _choose_stalled(troubled.value or [], still.value),
         "deepest": sorted(troubled.value or [], key=lambda each: -each.waiting)[:SHOWN],
-        "errors": Panel(_list_errors(still.value) if still.value else None, still.problem),
+        "errors": Panel(newest[:SHOWN], still.problem),
     }
 
 
@@ -99,7 +96,3 @@ def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[St
     """Return the stuck lanes, and those held by one job for long."""
     held = {each.lock for each in still.held} if still else set()
     return [each for each in lanes if each.state not in MOVING or each.lock in held][:SHOWN]
-
-
-def _list_errors(still: Standstill) -> list[RecentFailures]:
-    return sorted(still.recent, key=lambda each: each.last_at, reverse=True)[:SHOWN]

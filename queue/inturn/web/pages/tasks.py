@@ -50,8 +50,8 @@ def read(view: View) -> dict[str, Any]:
     found = [each for each in tasks.value or [] if each.task.startswith(prefix)]
     known = Knowledge.of(view.header.value)
     busy = {each.task for each in tasks.value or []}
-    quiet = sorted({*known.workers, *known.unknown} - busy)
-    quiet = [name for name in quiet if name.startswith(prefix)]
+    others = {*known.workers, *known.unknown} - busy
+    quiet = sorted(name for name in others if name.startswith(prefix))
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
