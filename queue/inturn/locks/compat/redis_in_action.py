@@ -41,6 +41,5 @@ def release_lock(conn: Any, lockname: str, identifier: str) -> bool:
     """Release the lock. Return False if it was lost."""
     key = f"lock:{lockname}"
     mark = beside(key, f":released:{identifier}").decode()
-    return bool(
-        RedisPort(conn).do(Call(script("token_release"), (key, mark), (identifier, MARK_MS)))
-    )
+    reply = RedisPort(conn).do(Call(script("token_release"), (key, mark), (identifier, MARK_MS)))
+    return bool(reply)

@@ -73,9 +73,8 @@ class TokenLock(BaseTokenLock):
         return self.do_extend(additional_time, replace_ttl)
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
-        return self.check_reply(
-            self.lua_extend(**self.extend_arguments(additional_time, replace_ttl)), "extend"
-        )
+        arguments = self.extend_arguments(additional_time, replace_ttl)
+        return self.check_reply(self.lua_extend(**arguments), "extend")
 
     def reacquire(self) -> Literal[True]:
         """Restart its time to live."""

@@ -106,18 +106,16 @@ class AsyncTokenLock(BaseTokenLock):
         self.local.token = None
 
     async def do_release(self, expected_token: bytes) -> None:
-        self.check_reply(
-            await self.lua_release(**self.release_arguments(expected_token)), "release"
-        )
+        arguments = self.release_arguments(expected_token)
+        self.check_reply(await self.lua_release(**arguments), "release")
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
         self.check_held("extend")
         return self.do_extend(additional_time, replace_ttl)
 
     async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
-        return self.check_reply(
-            await self.lua_extend(**self.extend_arguments(additional_time, replace_ttl)), "extend"
-        )
+        arguments = self.extend_arguments(additional_time, replace_ttl)
+        return self.check_reply(await self.lua_extend(**arguments), "extend")
 
     def reacquire(self) -> Awaitable[Literal[True]]:
         """Restart its time to live."""

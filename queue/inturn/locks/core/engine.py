@@ -5,7 +5,7 @@ It touches no store, and does not know whether it runs sync or async.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from inturn.locks.core.contender import Contender, Grant, Refusal
 from inturn.locks.core.pauses import grow_pauses
@@ -13,7 +13,7 @@ from inturn.locks.core.protocol import Listen, Pause, Steps
 from inturn.locks.errors import LockBackendError, LockError
 
 T = TypeVar("T")
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 QUICKLY = 1.0  # seconds
 
 
@@ -24,16 +24,17 @@ def acquire(
 
     Without a deadline it waits forever.
     """
+    end = float("inf") if deadline is None else deadline
     listening = False
     pauses = grow_pauses(contender.longest_pause)
     try:
         while True:
             began = clock()
-            patience = float("inf") if deadline is None else max(0.0, deadline - began)
-            outcome = yield from _take(contender, patience, clock, began, deadline)
+            patience = max(0.0, end - began)
+            outcome = yield from _take(contender, patience, clock, max(end, began + QUICKLY))
             if isinstance(outcome, Grant):
                 return outcome, began
-            left = float("inf") if deadline is None else deadline - clock()
+            left = end - clock()
             if left <= 0:
                 yield from contender.leave()
                 return outcome, began
@@ -52,34 +53,26 @@ def acquire(
         raise
 
 
-def repeat_if_unclear(
-    operation: Callable[P, Steps[T]], *args: P.args, **kwargs: P.kwargs
-) -> Steps[T]:
+def repeat_if_unclear(operation: Callable[[*Ts], Steps[T]], *args: *Ts) -> Steps[T]:
     """Run the operation, and once more if its reply was lost.
 
     Idle connections die, and every operation is safe to repeat.
     """
     try:
-        return (yield from operation(*args, **kwargs))
+        return (yield from operation(*args))
     except LockBackendError as error:
         if not error.unclear:
             raise
-    return (yield from operation(*args, **kwargs))
+    return (yield from operation(*args))
 
 
 def _take(
-    contender: Contender,
-    patience: float,
-    clock: Callable[[], float],
-    began: float,
-    deadline: float | None,
+    contender: Contender, patience: float, clock: Callable[[], float], last: float
 ) -> Steps[Grant | Refusal]:
-    """Like `repeat_if_unclear`, but only if the store answered before the deadline."""
+    """Like `repeat_if_unclear`, but only if the store answered before `last`."""
     try:
         return (yield from contender.take(patience))
     except LockBackendError as error:
-        if not error.unclear or (
-            deadline is not None and clock() >= max(deadline, began + QUICKLY)
-        ):
+        if not error.unclear or clock() >= last:
             raise
     return (yield from contender.take(patience))

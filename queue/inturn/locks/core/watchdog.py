@@ -191,9 +191,7 @@ class Watchdog:
         self.timer = TimerThread()
         self.renewals = RenewalThreads()
         self.of_threads = FirstLooks(in_thread, ThreadWatch)
-        self.of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, FirstLooks] = (
-            WeakKeyDictionary()
-        )
+        self.of_loops = WeakKeyDictionary[asyncio.AbstractEventLoop, FirstLooks]()
 
 
 watchdog = Watchdog()

@@ -19,6 +19,8 @@ from weakref import WeakSet
 
 from inturn.locks.errors import LockBackendError
 
+SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
 
 class OpenFile:
     """An open file that may be locked."""
@@ -97,13 +99,7 @@ def open_lock_file(
 
     With `create=False`, raise FileNotFoundError if there is no such file.
     """
-    flags = (
-        (os.O_RDWR if write else os.O_RDONLY)
-        | os.O_NOFOLLOW
-        | os.O_CLOEXEC
-        | os.O_NONBLOCK
-        | (os.O_CREAT if create else 0)
-    )
+    flags = SAFELY | (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
     try:
         file = OpenFile(os.open(path, flags, 0o600), path)
     except FileNotFoundError:

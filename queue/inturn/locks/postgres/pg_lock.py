@@ -177,9 +177,8 @@ class _Pg(BaseLock[L]):
         if not rows:
             return None
         pid, since, now, application = rows[0]
-        return Holder(
-            self.name, f"backend {pid} {application}".strip(), str(pid), since, now - since
-        )
+        owner = f"backend {pid} {application}".strip()
+        return Holder(self.name, owner, str(pid), since, now - since)
 
     def break_steps(self) -> Steps[bool]:
         if self.mode == "table":

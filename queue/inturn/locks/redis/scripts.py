@@ -32,10 +32,8 @@ class Call(NamedTuple):
 
     @property
     def words(self) -> tuple[Any, ...]:
-        command, script = (
-            ("EVALSHA", self.script.sha) if self.is_known else ("EVAL", self.script.text)
-        )
-        return (command, script, len(self.keys), *self.keys, *self.arguments)
+        call = ("EVALSHA", self.script.sha) if self.is_known else ("EVAL", self.script.text)
+        return (*call, len(self.keys), *self.keys, *self.arguments)
 
 
 @cache

@@ -43,14 +43,9 @@ class PermitContender(RedisContender):
 
     def _request(self, patience: float, seed: str) -> Call:
         parts = ("permits", "queue", "waiters", "tickets", "fence")
-        ttl = self._lock.settings.first_ttl
-        arguments = (
-            self.lock_id,
-            self._lock.limit,
-            milliseconds(ttl),
-            PATIENCE_MS if patience > 0 else 0,
-            seed,
-        )
+        ttl_ms = milliseconds(self._lock.settings.first_ttl)
+        patience_ms = PATIENCE_MS if patience > 0 else 0
+        arguments = (self.lock_id, self._lock.limit, ttl_ms, patience_ms, seed)
         return Call(script("permit_take"), [self.keys.of(part) for part in parts], arguments)
 
     def leave(self) -> Steps[None]:
@@ -63,21 +58,18 @@ class PermitContender(RedisContender):
             self._queued = True
             yield from self.leave()
         keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
-        return bool(
-            (yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS)))
-        )
+        reply = yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS))
+        return bool(reply)
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None
         keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
-        return Renewal(
-            (yield Call(script("permit_renew"), keys, (self.lock_id, milliseconds(ttl))))
-        )
+        reply = yield Call(script("permit_renew"), keys, (self.lock_id, milliseconds(ttl)))
+        return Renewal(reply)
 
     def owned(self) -> Steps[bool]:
-        return bool(
-            (yield Call(script("permit_owned"), (self.keys.of("permits"),), (self.lock_id,)))
-        )
+        reply = yield Call(script("permit_owned"), (self.keys.of("permits"),), (self.lock_id,))
+        return bool(reply)
 
 
 class _Semaphore(BaseLock[L]):
