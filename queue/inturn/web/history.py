@@ -47,9 +47,8 @@ def _read(
     length, minutes = RANGES[chosen]
     width = timedelta(minutes=minutes)
     # Buckets start at multiples of their width.
-    until = datetime.fromtimestamp(
-        (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
-    )
+    seconds = width.total_seconds()
+    until = datetime.fromtimestamp((now.timestamp() // seconds + 1) * seconds, now.tzinfo)
     span = ChartSpan(until - length, until, width)
     buckets = reader.run(history.list_buckets(span.since, minutes, task=task, queue=queue))
     return History(

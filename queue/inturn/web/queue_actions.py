@@ -66,15 +66,9 @@ def resume_task(change: Change) -> Done:
 def set_limit(change: Change) -> Done:
     """Set a limit: a new one, or the one in the address."""
     pattern = get_target(change, "pattern") or change.form.get("pattern", "").strip()
-    change.run(
-        limits.set_limit(
-            pattern,
-            _read_number(change, "concurrency"),
-            change.form.get("rate", "").strip() or None,
-            _read_number(change, "burst"),
-            change.by,
-        )
-    )
+    concurrency, burst = _read_number(change, "concurrency"), _read_number(change, "burst")
+    rate = change.form.get("rate", "").strip() or None
+    change.run(limits.set_limit(pattern, concurrency, rate, burst, change.by))
     return Done("limit-set", "/limits")
 
 

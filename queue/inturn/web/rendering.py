@@ -100,9 +100,8 @@ def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
     """Return a sentence with links for `job 7` and `batch 7`, and with its times marked."""
 
     def link(found: re.Match[str]) -> str:
-        address = (
-            url(f"/jobs/{found[2]}") if found[1].lower() == "job" else url("/batch", id=found[2])
-        )
+        is_job = found[1].lower() == "job"
+        address = url(f"/jobs/{found[2]}") if is_job else url("/batch", id=found[2])
         return f'<a href="{address}">{found[0]}</a>'
 
     marked = CLOCK.sub(r'<time class="clock">\g<0></time>', str(escape(visible(text))))

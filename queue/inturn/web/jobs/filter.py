@@ -130,11 +130,8 @@ def _unquote(term: Term) -> Term:
         ) from None
     if "\0" in value:
         raise BadTerm("No value can contain NUL.")
-    return replace(
-        term,
-        value=value,
-        raw=f"{term.name}{term.sign}{json.dumps(value, ensure_ascii=not value.isprintable())}",
-    )
+    raw = f"{term.name}{term.sign}{json.dumps(value, ensure_ascii=not value.isprintable())}"
+    return replace(term, value=value, raw=raw)
 
 
 def _take(asked: Asked, term: Term, now: datetime) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from inturn.doctor.failed_attempts import read_attempts
 from inturn.model import StoredJob
@@ -25,14 +26,9 @@ class Moment:
 def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
     """Return the moments of a job, oldest first."""
     known = sorted(_list_moments(job), key=lambda each: each[0])
-    timeline: list[Moment] = []
-    for at, what, wait in known:
-        if timeline and timeline[-1].what == DUE:
-            wait = _name_wait(job)
-        if timeline:
-            timeline.append(Moment(at, what, at - timeline[-1].at, wait))
-        else:
-            timeline.append(Moment(at, what))
+    timeline = [Moment(*known[0][:2])]
+    for (before, event, _), (at, what, wait) in pairwise(known):
+        timeline.append(Moment(at, what, at - before, _name_wait(job) if event == DUE else wait))
     if job.finished_at is None and timeline[-1].at <= now:
         wait = "run" if job.status in TAKEN else _name_wait(job)
         timeline.append(Moment(now, "now", now - timeline[-1].at, wait))

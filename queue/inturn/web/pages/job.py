@@ -71,11 +71,9 @@ def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[Offer]:
     waits = f" {count} other {noun} of its lane keep their order." if others else ""
     path = f"/jobs/{job.id}"
     if job.status in ENDED:
-        place = (
-            "It keeps its place in its lane, ahead of jobs deferred later."
-            if job.lock
-            else "It can run immediately, because it has no lock."
-        )
+        place = "It can run immediately, because it has no lock."
+        if job.lock:
+            place = "It keeps its place in its lane, ahead of jobs deferred later."
         yield Offer(f"{path}/retry", "retry", "Retry", f"The job runs again. {place}")
         effect = "It can no longer be shown or retried."
         yield Offer(f"{path}/delete", "delete", "Delete", effect, is_final=True)
