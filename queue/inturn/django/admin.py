@@ -261,11 +261,8 @@ class LaneAdmin(ReadOnly):
             return ""
         # The time keeps this from reading every day of the history.
         around = (lane.stopped_at - DAY, lane.stopped_at + DAY)
-        failed = (
-            FinishedJob.objects.filter(id=lane.failed_job_id, finished_at__range=around)
-            .order_by("-finished_at")
-            .first()
-        )
+        found = FinishedJob.objects.filter(id=lane.failed_job_id, finished_at__range=around)
+        failed = found.order_by("-finished_at").first()
         return "" if failed is None else shorten(last_error(failed))
 
 

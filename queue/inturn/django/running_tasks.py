@@ -50,8 +50,7 @@ class _Run:
         except Exception as error:
             await sync_to_async(self._fail)(started, context, error)
             raise
-        succeed = sync_to_async(self._finish)
-        await succeed(started, TaskResultStatus.SUCCESSFUL, _return_value=value)
+        await sync_to_async(self._finish)(started, TaskResultStatus.SUCCESSFUL, _return_value=value)
         return value
 
     def _context(self, result: Any) -> tuple[Any, ...]:

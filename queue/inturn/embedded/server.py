@@ -229,9 +229,8 @@ def _wait_for_an_answer(dsn: str, guardian: subprocess.Popen[bytes], log: IO[byt
             return
         time.sleep(0.01)
     # Use pread, because the server writes at the position of the same open file.
-    tail = os.pread(log.fileno(), 4000, max(0, os.fstat(log.fileno()).st_size - 4000)).decode(
-        errors="replace"
-    )
+    size = os.fstat(log.fileno()).st_size
+    tail = os.pread(log.fileno(), 4000, max(0, size - 4000)).decode(errors="replace")
     raise EmbeddedServerError(
         f"The embedded PostgreSQL did not start. The end of its log:\n{tail.strip()}"
     )

@@ -89,9 +89,8 @@ class Databases:
     @contextmanager
     def _database(self, template: str) -> Iterator[str]:
         name = f"inturn_test_{uuid4().hex}"
-        self._execute(
-            SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template))
-        )
+        create = SQL("CREATE DATABASE {} TEMPLATE {}")
+        self._execute(create.format(Identifier(name), Identifier(template)))
         try:
             yield make_conninfo(self.server_dsn, dbname=name)
         finally:

@@ -95,9 +95,8 @@ def check_not_enqueued(wanted: Wanted, jobs: Sequence[Seen]) -> str | None:
     found = [job for job in jobs if job.is_waiting and not wanted.differences(job)]
     if not found:
         return None
-    return "\n".join(
-        [f"Expected no waiting job of {wanted}, found {len(found)}:", *list_jobs(found)]
-    )
+    lines = [f"Expected no waiting job of {wanted}, found {len(found)}:", *list_jobs(found)]
+    return "\n".join(lines)
 
 
 def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:

@@ -189,11 +189,8 @@ class Queue:
     ) -> None:
         """Fail if a matching job waits. Without arguments, fail if any job waits."""
         __tracebackhide__ = True
-        _check(
-            expectations.check_not_enqueued(
-                expectations.wanted(task, args, lock=lock, queue=queue), self.jobs()
-            )
-        )
+        wanted = expectations.wanted(task, args, lock=lock, queue=queue)
+        _check(expectations.check_not_enqueued(wanted, self.jobs()))
 
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
         """Fail unless exactly these jobs with this lock have started, in this order.

@@ -58,9 +58,8 @@ class Runner:
 
     async def drain(self, options: DrainOptions) -> Outcome:
         until = options.get("until")
-        drain = self._drain(
-            {"queues": options.get("queues"), "concurrency": options.get("concurrency", 1)}, options
-        )
+        given = {"queues": options.get("queues"), "concurrency": options.get("concurrency", 1)}
+        drain = self._drain(given, options)
         advance = options.get("advance")
         if advance is None:
             await drain.work()
@@ -69,9 +68,8 @@ class Runner:
         drain.check()
         if until is not None and not drain.met:
             return Outcome(None, AssertionError(self._describe_waiting(len(drain.runs))))
-        return Outcome(
-            drain.runs, self._failure(drain.runs) if options.get("raises", True) else None
-        )
+        error = self._failure(drain.runs) if options.get("raises", True) else None
+        return Outcome(drain.runs, error)
 
     async def perform(
         self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]

@@ -43,10 +43,9 @@ def certain(spans: Iterable[Span]) -> list[Span]:
 
 
 def _attempts(job: Seen) -> list[Span]:
+    parse = datetime.fromisoformat
     spans = [
-        Span(
-            datetime.fromisoformat(error["started_at"]), datetime.fromisoformat(error["at"]), job.id
-        )
+        Span(parse(error["started_at"]), parse(error["at"]), job.id)
         for error in job.errors
         if error.get("started_at") and error.get("at")
     ]
