@@ -16,7 +16,7 @@ import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 from inturn.locks.core.contender import Contender, Grant, Renewal
@@ -24,11 +24,8 @@ from inturn.locks.core.engine import repeat_if_unclear
 from inturn.locks.core.lazy_event import LazyEvent
 from inturn.locks.core.process import process
 from inturn.locks.core.protocol import Steps
-from inturn.locks.core.settings import check_ttl
+from inturn.locks.core.settings import LockSettings, check_ttl
 from inturn.locks.errors import LockLost, LockNotHeld
-
-if TYPE_CHECKING:
-    from inturn.locks.core.base_lock import BaseLock
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +37,19 @@ class Watcher(Protocol):
         """Look at the lease sooner, if a change of its life requires it."""
 
 
+class Lender(Protocol):
+    """The lock that a lease came from."""
+
+    settings: LockSettings
+
+    def forget(self, lease: Any) -> None: ...
+
+
 class BaseLease:
     """What the leases of threads and of tasks have in common."""
 
     def __init__(
-        self, lock: "BaseLock[Any]", contender: Contender, grant: Grant, port: Any, began: float
+        self, lock: Lender, contender: Contender, grant: Grant, port: Any, began: float
     ) -> None:
         settings = lock.settings
         self.name = contender.name
