@@ -5,6 +5,7 @@ import inspect
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -49,6 +50,7 @@ class AttemptLocks(Protocol):
         """Return the final outcome of an attempt whose code has ended with `outcome`."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attempt:
     """A job that a worker runs, and the state that determines how it ends.
 
@@ -57,58 +59,27 @@ class Attempt:
     transaction commits its end or loses the database.
     """
 
-    __slots__ = (
-        "_aborted",
-        "_chain",
-        "_check_lock",
-        "_committed_result",
-        "_deadline",
-        "_has_begun",
-        "_is_abandoned",
-        "_is_given_back",
-        "_is_ours",
-        "_is_overdue",
-        "_thread_scope",
-        "_timed_out",
-        "_timer",
-        "committed",
-        "context",
-        "held_locks",
-        "job",
-        "lost_database",
-        "slot",
-        "task",
-    )
-
-    def __init__(
-        self,
-        job: Job,
-        task: Task[..., Any],
-        chain: MiddlewareChain | None,
-        is_ours: Callable[[], bool],
-        check_lock: Callable[[str], None],
-    ) -> None:
-        self.job = job
-        self.task = task
-        self._is_ours = is_ours  # True only if certain; called from any thread
-        self._check_lock = check_lock  # raises if a retry cannot move the job to this lock
-        self._chain = chain  # the middleware around the task, if there is any
-        self.context: JobContext | None = None  # only if the task, or a middleware, asks for it
-        self.held_locks: AttemptLocks | None = None  # only if the task needs resources
-        self.slot: Slot | None = None  # while it runs
-        self._thread_scope: anyio.CancelScope | None = None  # of a sync task
-        self._deadline: float | None = None  # while it runs, if it has a timeout
-        self._timer: asyncio.TimerHandle | None = None
-        # The state:
-        self._has_begun: bool | None = None  # False: it was too late to call the task
-        self._aborted: str | None = None  # why
-        self._is_given_back = False  # its run was ended, but not its job
-        self._is_abandoned = False
-        self._timed_out = False
-        self._is_overdue = False  # it overruns its deadline, and this was logged
-        self.lost_database = False  # in its own transaction, which is rolled back
-        self.committed = False  # by its own transaction: the job has ended, no matter what follows
-        self._committed_result: str | None = None
+    job: Job
+    task: Task[..., Any]
+    _chain: MiddlewareChain | None  # the middleware around the task, if there is any
+    _is_ours: Callable[[], bool]  # True only if certain; called from any thread
+    _check_lock: Callable[[str], None]  # raises if a retry cannot move the job to this lock
+    context: JobContext | None = None  # only if the task, or a middleware, asks for it
+    held_locks: AttemptLocks | None = None  # only if the task needs resources
+    slot: Slot | None = None  # while it runs
+    _thread_scope: anyio.CancelScope | None = None  # of a sync task
+    _deadline: float | None = None  # while it runs, if it has a timeout
+    _timer: asyncio.TimerHandle | None = None
+    # The state:
+    _has_begun: bool | None = None  # False: it was too late to call the task
+    _aborted: str | None = None  # why
+    _is_given_back: bool = False  # its run was ended, but not its job
+    _is_abandoned: bool = False
+    _timed_out: bool = False
+    _is_overdue: bool = False  # it overruns its deadline, and this was logged
+    lost_database: bool = False  # in its own transaction, which is rolled back
+    committed: bool = False  # by its own transaction: the job has ended, no matter what follows
+    _committed_result: str | None = None
 
     # ------------------------------------------------------------------ while the task runs
 

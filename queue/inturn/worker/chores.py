@@ -125,25 +125,14 @@ class Chores:
     def _rescue(self, connection: psycopg.Connection) -> float:
         rescued = self._run(workers.rescue_jobs(self._max_lost), connection)
         for job_id, worker_id, ended_as in rescued:
+            job = f"job {job_id} of dead worker {worker_id}"
             if ended_as == Status.FAILED:
-                logger.error(
-                    "job.failed: job %s of dead worker %s: more than %s of its workers died",
-                    job_id,
-                    worker_id,
-                    self._max_lost,
-                )
+                most = self._max_lost
+                logger.error("job.failed: %s: more than %s of its workers died", job, most)
             elif ended_as == Status.ABORTED:
-                logger.warning(
-                    "job.aborted: job %s of dead worker %s: it had been asked to abort",
-                    job_id,
-                    worker_id,
-                )
+                logger.warning("job.aborted: %s: it had been asked to abort", job)
             else:
-                logger.warning(
-                    "job.rescued: job %s of dead worker %s waits for its next attempt",
-                    job_id,
-                    worker_id,
-                )
+                logger.warning("job.rescued: %s waits for its next attempt", job)
         return EACH_ROUND
 
     def _reconcile(self, connection: psycopg.Connection) -> float:
@@ -153,11 +142,8 @@ class Chores:
         return EACH_ROUND
 
     def _prepare(self, connection: psycopg.Connection) -> float:
-        return (
-            MINUTE
-            if self._run(maintenance.prepare_history(maintenance.DAYS_AHEAD), connection) is None
-            else HOUR
-        )
+        prepare = maintenance.prepare_history(maintenance.DAYS_AHEAD)
+        return MINUTE if self._run(prepare, connection) is None else HOUR
 
     def _roll_up(self, connection: psycopg.Connection) -> float:
         """Count what has ended since the last time, for half a second at most."""

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
 
 import anyio
 
@@ -21,7 +20,6 @@ from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 from inturn.worker.state import LoopState
 from inturn.worker.unreported import LONGEST_PAUSE
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if another session's lock is in the way
 
@@ -152,10 +150,10 @@ def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:
 
 
 async def patiently(
-    step: Callable[[], Awaitable[T]],
+    step: Callable[[], Awaitable[object]],
     grace: float | None,
     is_told_to_end: Callable[[], bool] = lambda: False,
-) -> T:
+) -> None:
     """Run a step, and retry for `grace` seconds while the database is away or refuses it.
 
     If `grace` is None, raise the error at once, since the address may be wrong. Do so too once the
@@ -165,7 +163,8 @@ async def patiently(
     pauses = Backoff(*OUTAGE_PAUSES)
     while True:
         try:
-            return await step()
+            await step()
+            return
         except ConnectorException as error:  # it is away, or refuses the call
             if grace is None or is_told_to_end():
                 raise

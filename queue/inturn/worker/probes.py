@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inturn.database.connector import Connector
@@ -29,18 +30,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass
 class Probes:
     """The parts that watch a worker and report on it: health, metrics, systemd."""
 
-    def __init__(
-        self,
-        metrics: "ProcessMetrics | None",
-        health: "Health | None",
-        notifier: "Notifier | None",
-    ) -> None:
-        self.metrics = metrics
-        self._health = health
-        self._notifier = notifier
+    metrics: "ProcessMetrics | None"
+    _health: "Health | None"
+    _notifier: "Notifier | None"
 
     def attach(self, look: Callable[[], Vitals]) -> None:
         """Watch this worker from now on."""
@@ -75,13 +71,19 @@ def serve_probes(app: Blueprint, connector: Connector, options: Options) -> Iter
         metrics = health = None
         served: dict[int, dict[str, Route]] = {}
         if options.metrics_port is not None:
-            metrics = _make_metrics(app, options, connector, pulse)
+            from inturn.metrics.process import ProcessMetrics
+
+            tasks: Mapping[str, object] = app.tasks if options.metrics_tasks else {}
+            metrics = ProcessMetrics(tasks, connector, pulse.lag)
             served.setdefault(options.metrics_port, {}).update(metrics.routes())
         if options.health_port is not None:
             health = _make_health(stack, connector, pulse)
             served.setdefault(options.health_port, {}).update(health.routes())
         for port, routes in served.items():
-            _serve(stack, options.bind, port, routes)
+            from inturn.endpoint import Endpoint
+
+            endpoint = stack.enter_context(Endpoint(options.bind, port, routes))
+            logger.info("endpoint.serving: %s with %s", endpoint.address, ", ".join(routes))
         if notifier is not None and notifier.watchdog is not None:
             pulse.start(min(SECOND, notifier.watchdog / 3), notifier.say_alive)
         else:
@@ -117,15 +119,6 @@ def _find_notifier(stack: ExitStack) -> "Notifier | None":
     return notifier
 
 
-def _make_metrics(
-    app: Blueprint, options: Options, connector: Connector, pulse: "Pulse"
-) -> "ProcessMetrics":
-    from inturn.metrics.process import ProcessMetrics
-
-    tasks: Mapping[str, object] = app.tasks if options.metrics_tasks else {}
-    return ProcessMetrics(tasks, connector, pulse.lag)
-
-
 def _make_health(stack: ExitStack, connector: Connector, pulse: "Pulse") -> "Health":
     from inturn.health.checks import Health
     from inturn.health.database_check import DatabaseCheck
@@ -133,10 +126,3 @@ def _make_health(stack: ExitStack, connector: Connector, pulse: "Pulse") -> "Hea
     check = DatabaseCheck(connector)
     stack.callback(check.close)
     return Health(pulse.blocked, check.find_problem)
-
-
-def _serve(stack: ExitStack, host: str, port: int, routes: "dict[str, Route]") -> None:
-    from inturn.endpoint import Endpoint
-
-    endpoint = stack.enter_context(Endpoint(host, port, routes))
-    logger.info("endpoint.serving: %s with %s", endpoint.address, ", ".join(routes))

@@ -258,10 +258,8 @@ class RunningJobs:
         """
         for attempt in list(self.attempts.values()):
             if attempt.enforce_deadline():
-                is_blocked = blocked > BLOCKED_SECONDS
-                joblog.note_overdue(
-                    attempt.job, _why_it_goes_on(attempt, loop_is_blocked=is_blocked)
-                )
+                why = _why_it_goes_on(attempt, loop_is_blocked=blocked > BLOCKED_SECONDS)
+                joblog.note_overdue(attempt.job, why)
 
     def abort(self, job_ids: list[int]) -> None:
         """End these jobs for good, at an operator's request."""

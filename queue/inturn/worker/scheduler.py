@@ -36,7 +36,10 @@ class Scheduler(ThreadBeside):
             connector, "schedule", FailureLog(logger, "schedule.lost"), Backoff(*OUTAGE_PAUSES)
         )
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
-        self._descriptions = [_describe(schedule) for schedule in self._policies]
+        self._descriptions = [
+            KnownSchedule(each.task.name, each.periodic_id, each.cron.expression, each.cron.tz)
+            for each in self._policies
+        ]
         self._missed: dict[Schedule, datetime] = {}  # the newest missed instant that was logged
 
     def start(self) -> None:
@@ -108,9 +111,3 @@ class Scheduler(ThreadBeside):
                 missed.isoformat(),
                 self._policies[schedule].max_delay,
             )
-
-
-def _describe(schedule: Schedule) -> KnownSchedule:
-    return KnownSchedule(
-        schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz
-    )

@@ -381,17 +381,13 @@ class Worker:
                     "file descriptors?",
                     self._options.name,
                 )
-            with suppress(Exception):
-                self._leave_charged()
+            with suppress(Exception):  # all jobs in hand count as lost: one may be the cause
+                error = "the event loop of its worker died while it had this job in hand"
+                unregister = self._state.registration.unregister(error)
+                with closing(self._connector.connect("worker")) as connection:
+                    self._connector.run(unregister, connection)
             if is_ours:
                 logging.shutdown()
         finally:
             if is_ours:
                 os._exit(1)
-
-    def _leave_charged(self) -> None:
-        """Unregister, and count all jobs in hand as lost, since one of them may be the cause."""
-        error = "the event loop of its worker died while it had this job in hand"
-        unregister = self._state.registration.unregister(error)
-        with closing(self._connector.connect("worker")) as connection:
-            self._connector.run(unregister, connection)
