@@ -85,19 +85,11 @@ class Reporting:
                 raise refusal
 
     async def _report(self, outcomes: list[Outcome]) -> None:
-        ended: list[Ended] = []
-        again: list[Again] = []
-        accepted: set[int] = set()
         if any(isinstance(outcome, Again) for outcome in outcomes):
             outcomes = await self._end_aborted(outcomes)
-        for outcome in outcomes:
-            match outcome:
-                case Ended():
-                    ended.append(outcome)
-                case Again():
-                    again.append(outcome)
-                case Committed(job=job):
-                    accepted.add(job.id)
+        ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
+        again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
+        accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
         retried, done = finish.Retried(set(), set()), finish.Finished(set(), [], set())
         if again:
             retried = await self._connection.run(finish.retry(again))

@@ -70,11 +70,8 @@ class ResourceLocks:
         """Return the outcome to report. Work done without its locks does not count."""
         held = self.held.get((outcome.job.id, outcome.job.claim_id))
         loss = held and held.loss()
-        if (
-            loss
-            and isinstance(outcome, Ended)
-            and outcome.status in (Status.SUCCEEDED, Status.FAILED)
-        ):
+        is_end = isinstance(outcome, Ended) and outcome.status in (Status.SUCCEEDED, Status.FAILED)
+        if loss and is_end:
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 

@@ -240,18 +240,15 @@ class Claiming:
         self._running.start_all(jobs)
 
     async def _make_claim(self, room: int, slots: int, since: int | None = None) -> list[Job]:
-        mine, patient, turns, floors = (
-            self._registration, self._wakeups.patient, self._turns, self._floors
-        )  # fmt: skip
+        mine, floors = self._registration, self._floors
         if floors.are_due:
             await floors.refresh()
         final = floors.final
-        known = floors.latest() if final else None
         again: set[int] = set()  # they may have started without a search
         jobs = await self._run(
             claim.claim(
-                mine.worker_id, mine.queues, room, patient, slots, turns, since, known,
-                floors.horizon, again,
+                mine.worker_id, mine.queues, room, self._wakeups.patient, slots, self._turns, since,
+                floors.latest() if final else None, floors.horizon, again,
             )
         )  # fmt: skip
         if any(map(attrgetter("lock"), jobs)):
