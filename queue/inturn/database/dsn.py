@@ -36,7 +36,11 @@ def find_dsn(
     ]
     for source, dsn in sources:
         if dsn:
-            return _check(source, dsn)
+            # SQLAlchemy's URLs also name its driver, and programs share DATABASE_URL with it.
+            plain = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", dsn)
+            if (wrong := find_problem(plain)) is not None:
+                raise ConfigurationError(f"{source} {wrong}")
+            return plain
     variables = {name for name in NAMING if environment.get(f"PG{name.upper()}")}
     if variables or not {"dbname", *NAMING}.isdisjoint(options):
         return ""
@@ -45,15 +49,6 @@ def find_dsn(
         "To try inturn without your own database, run `queue dev` and export the line that it "
         "prints."
     )
-
-
-def _check(source: str, dsn: str) -> str:
-    # SQLAlchemy's URLs also name its driver, and programs share DATABASE_URL with it.
-    plain = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", dsn)
-    wrong = find_problem(plain)
-    if wrong is not None:
-        raise ConfigurationError(f"{source} {wrong}")
-    return plain
 
 
 def find_problem(dsn: str) -> str | None:

@@ -6,6 +6,7 @@ its own way, and its errors become psycopg's, which `conditions` translates.
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
@@ -18,12 +19,12 @@ PLACEHOLDER = re.compile(r"%[sb]")
 Fetch = Callable[[str, Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
 
 
+@dataclass(eq=False)
 class Psycopg2Connection:
     """A psycopg 2 connection that is also its own cursor."""
 
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
-        self._cursor: Any = None
+    _driver: Any
+    _cursor: Any = None
 
     def cursor(self, *, row_factory: object) -> Self:
         return self
@@ -63,16 +64,16 @@ class Psycopg2Connection:
             self._cursor.close()
 
 
+@dataclass(eq=False)
 class AsyncpgConnection:
     """An asyncpg connection that is also its own cursor.
 
     `fetch` sends a statement and returns its rows.
     """
 
-    def __init__(self, driver: Any, fetch: Fetch) -> None:
-        self._driver = driver
-        self._fetch = fetch
-        self._rows: Rows = ()
+    _driver: Any
+    _fetch: Fetch
+    _rows: Rows = ()
 
     def cursor(self, *, row_factory: object) -> Self:
         return self

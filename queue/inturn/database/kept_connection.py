@@ -1,6 +1,7 @@
 """A connection for repeated looks at the database."""
 
 import contextlib
+from dataclasses import dataclass
 
 import psycopg
 
@@ -8,13 +9,13 @@ from inturn.database.connector import Connector
 from inturn.database.session import Session
 
 
+@dataclass(eq=False)
 class KeptConnection:
     """Opens when it is first needed, and again after it was closed or lost."""
 
-    def __init__(self, connector: Connector, role: str) -> None:
-        self._connector = connector
-        self._role = role
-        self._session: Session | None = None
+    _connector: Connector
+    _role: str
+    _session: Session | None = None
 
     @property
     def is_open(self) -> bool:
