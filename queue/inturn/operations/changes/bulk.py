@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Literal, LiteralString, TypeVar
 
-from inturn.operations import Operation, Statement, read_one
+from inturn.operations import Operation, Statement, get_value, read, read_one
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, WAITING
 
@@ -192,8 +192,7 @@ def change_jobs(
     positive priority starts with the first job, and every other move with the last one.
     """
     if which.before is None:  # no job is changed twice, and the loop ends
-        ((now,),) = yield Statement(NOW)
-        which = replace(which, before=now)
+        which = replace(which, before=(yield from get_value(NOW)))
     which = for_action(action, which, abort=abort)
     asked = which.parameters()
 
@@ -275,12 +274,8 @@ def change_lanes(
         return _add_outcomes(done, rows)
 
     last = ""
-    while locks := [
-        lock
-        for (lock,) in (
-            yield Statement(FIND_LANES, [states, which.prefix, STEP, last, which.error])
-        )
-    ]:
+    asked = (states, which.prefix, STEP)
+    while locks := (yield from read(str, FIND_LANES, *asked, last, which.error)):
         busy += yield from step(locks)
         watch(done)
         last = locks[-1]

@@ -71,8 +71,7 @@ def _retry(seen: JobPreview) -> Iterator[str]:
             f"which they were deferred{behind}."
         )
     if seen.halted_by:
-        halted = f"{_lanes_are(seen.halted_by)} halted by one of them"
-        yield f"{halted}, and will continue."
+        yield f"{_lanes_are(seen.halted_by)} halted by one of them, and will continue."
     yield from _stopped(seen)
 
 

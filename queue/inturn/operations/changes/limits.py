@@ -95,8 +95,7 @@ def list_repaired_limits() -> Operation[list[str]]:
 
 def list_miscounted_limits() -> Operation[list[tuple[str, int, int]]]:
     """Return keys with wrong counts, the count and the number of running jobs, at most 1,000."""
-    rows = yield Statement(MISCOUNTED)
-    return [(key, counted, running) for key, counted, running in rows]
+    return list((yield Statement(MISCOUNTED)))
 
 
 def check_pattern(pattern: object) -> str:

@@ -94,8 +94,7 @@ def cancel_some(
     Return how many were cancelled, how many were asked to end, and where to continue, or None.
     """
     asked_for = [check_batch(batch), after, CANCELLED_AT_ONCE, abort, by]
-    rows = yield Statement(CANCEL, asked_for)
-    ((cancelled, asked, last),) = rows
+    ((cancelled, asked, last),) = yield Statement(CANCEL, asked_for)
     return int(cancelled), int(asked), last
 
 

@@ -94,4 +94,4 @@ def list_idle_slots() -> Operation[list[MoveSlot]]:
 
 def list_newest_keys(limit: int) -> Operation[list[tuple[str | None, str | None]]]:
     """Return the locks and keys of limits of so many live jobs, the newest."""
-    return [(lock, key) for lock, key in (yield Statement(NEWEST_KEYS, [limit]))]
+    return list((yield Statement(NEWEST_KEYS, [limit])))

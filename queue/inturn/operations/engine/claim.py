@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, LiteralString, NamedTuple
@@ -49,11 +50,11 @@ class Wake(NamedTuple):
     newest: int
 
 
+@dataclass
 class Turns:
     """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
 
-    def __init__(self) -> None:
-        self.text: str | None = None
+    text: str | None = None
 
 
 def claim(
@@ -99,8 +100,7 @@ def claim_further(
 
 def list_claims_of_worker(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
     """Return the id and the claim of each job that the worker is doing."""
-    rows = yield Statement(CLAIMS_OF_WORKER, [worker_id])
-    return [(id, claim_id) for id, claim_id in rows]
+    return list((yield Statement(CLAIMS_OF_WORKER, [worker_id])))
 
 
 def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:

@@ -75,8 +75,7 @@ class StandbyQuery(NamedTuple):
 
 def reconcile_lanes(after: str, limit: int) -> Operation[str]:
     """Repair stranded lanes. Return where to continue; empty means from the start."""
-    ((last,),) = yield Statement(RECONCILE, [after, limit])
-    return last or ""
+    return (yield from get_value(RECONCILE, after, limit)) or ""
 
 
 def is_upkeep_due() -> Operation[bool]:
@@ -208,8 +207,7 @@ def get_server_time() -> Operation[datetime]:
 
 def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
     """Return the sequences that would repeat a number: their value, and the value they need."""
-    rows = yield Statement(SEQUENCES_BEHIND)
-    return [(sequence, last, needed) for sequence, last, needed in rows]
+    return list((yield Statement(SEQUENCES_BEHIND)))
 
 
 def count_cached_ids(schema: str) -> Operation[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inturn.model import ProgressReport
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, get_value
 
 REPORT = """
 SELECT {schema}.report_progress(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
@@ -18,5 +18,4 @@ def report_progress(reports: Sequence[ProgressReport]) -> Operation[None]:
 
 def prune_progress(after: int, limit: int) -> Operation[int]:
     """Delete progress of jobs that are gone. Return where to continue, 0 for the start."""
-    ((last,),) = yield Statement(PRUNE, [after, limit])
-    return last or 0
+    return (yield from get_value(PRUNE, after, limit)) or 0

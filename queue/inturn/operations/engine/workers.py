@@ -182,8 +182,7 @@ def rescue_jobs(max_lost: int | None) -> Operation[list[tuple[int, UUID, str | N
     Return each job, its dead worker, and its final status: `failed` if it was lost too often,
     `aborted` if its worker was asked to abort it. None: it waits for its next attempt.
     """
-    rows = yield Statement(RESCUE, [max_lost])
-    return [(id, worker_id, ended_as) for id, worker_id, ended_as in rows]
+    return list((yield Statement(RESCUE, [max_lost])))
 
 
 def unregister_worker(
@@ -213,8 +212,7 @@ def list_queues() -> Operation[list[QueueStatus]]:
 
 def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
     """Return queues and tasks of the next jobs, in queues that a worker serves."""
-    rows = yield Statement(RUNNABLE_TASKS)
-    return [(queue, task) for queue, task in rows]
+    return list((yield Statement(RUNNABLE_TASKS)))
 
 
 def list_suspect_jobs(limit: int) -> Operation[list[SuspectJob]]:

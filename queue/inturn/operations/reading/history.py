@@ -129,8 +129,7 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
 
     A lane is missing if fewer than five are among the 10,000 ended jobs that were deferred last.
     """
-    rows = yield Statement(PACES, [list(locks)])
-    return dict(rows)
+    return dict((yield Statement(PACES, [list(locks)])))
 
 
 def measure_size() -> Operation[StoredBytes]:

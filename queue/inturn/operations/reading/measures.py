@@ -105,8 +105,7 @@ def count_repairs() -> Operation[int]:
 
 def get_revision(schema: str) -> Operation[int]:
     """Return the revision of the schema, 0 if nothing was ever migrated here."""
-    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
-    rows = (yield Statement(VERSION)) if migrated else ()
+    rows = (yield Statement(VERSION)) if (yield from ask(bool, IS_MIGRATED, schema)) else ()
     return int(rows[0][0]) if rows else 0
 
 
@@ -116,5 +115,4 @@ def measure_server() -> Operation[ServerMeasure]:
 
 def count_dead_rows(schema: str) -> Operation[dict[str, int]]:
     """Return the server's estimate of deleted rows not yet vacuumed, by table."""
-    rows = yield Statement(DEAD_ROWS, [schema])
-    return {table: count for table, count in rows}
+    return dict((yield Statement(DEAD_ROWS, [schema])))
