@@ -7,6 +7,7 @@ all workers. `ready` fails if the worker cannot run jobs now, for whatever reaso
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from inturn.endpoint import Answer, Route
 from inturn.vitals import Vitals
@@ -19,15 +20,13 @@ MOST_STUCK = 60.0  # seconds for which the worker's loop may wait beyond its nor
 Checks = Mapping[str, str]  # each value is OK or the problem
 
 
+@dataclass
 class Health:
     """Answers for one worker, which may not have started yet."""
 
-    def __init__(
-        self, blocked: Callable[[], float], ask_database: Callable[[], str | None]
-    ) -> None:
-        self._blocked = blocked  # seconds for which the event loop has been blocked
-        self._ask_database = ask_database  # returns its problem or None
-        self._look: Callable[[], Vitals] | None = None
+    _blocked: Callable[[], float]  # seconds for which the event loop has been blocked
+    _ask_database: Callable[[], str | None]  # returns its problem or None
+    _look: Callable[[], Vitals] | None = None
 
     def attach(self, look: Callable[[], Vitals]) -> None:
         self._look = look
