@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -188,19 +189,20 @@ class Tracing:
         self, action: str, by: str, of: Mapping[str, str]
     ) -> Iterator[Callable[[str], object]]:
         """Trace the change inside the block, made by a person in the dashboard."""
+        names = {"job": "messaging.message.id"}
+        targets = {names.get(kind, f"inturn.{kind}"): name for kind, name in of.items()}
         with self._tracer.start_as_current_span(
-            f"change {action}",
-            attributes={"user.name": by} | {_name_target(name): each for name, each in of.items()},
+            f"change {action}", attributes={"user.name": by} | targets
         ) as span:
             yield partial(span.set_attribute, "inturn.outcome")
 
 
+@dataclass
 class SendingSpan:
     """A call that defers jobs, while it is traced."""
 
-    def __init__(self, jobs: Sequence[NewJob], spans: Sequence[Span]) -> None:
-        self.jobs = jobs
-        self._spans = spans
+    jobs: Sequence[NewJob]
+    _spans: Sequence[Span]
 
     def note(self, deferred: list[DeferredJob[Any]]) -> list[DeferredJob[Any]]:
         """Record the ids of the jobs on their spans. Return the jobs."""
@@ -242,11 +244,6 @@ def _note_error(span: Span, error: BaseException | None) -> None:
 
 def _name_type(error: BaseException) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-
-
-def _name_target(name: str) -> str:
-    """Return the attribute for the changed object."""
-    return "messaging.message.id" if name == "job" else f"inturn.{name}"
 
 
 def _describe(operation: str, queue: str | None) -> dict[str, AttributeValue]:
