@@ -148,7 +148,8 @@ def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
     """
     with _session(dsn, schema, create=False) as connection:
         check_is_known(schema, _revision(connection))
-        _drop_code(connection)
+        _raw(connection).execute(DROP_CODE)
+        _raw(connection).execute("DELETE FROM applied_code")
         command.downgrade(_config(connection, schema), revision)
 
 
@@ -301,12 +302,6 @@ def _apply_code(connection: Connection) -> int:
 def _serves_us(connection: Connection) -> bool:
     found = _raw(connection).execute("SELECT checksum FROM applied_code").fetchall()
     return (sql.checksum(),) in found
-
-
-def _drop_code(connection: Connection) -> None:
-    raw = _raw(connection)
-    raw.execute(DROP_CODE)
-    raw.execute("DELETE FROM applied_code")
 
 
 def _raw(connection: Connection) -> Raw:
