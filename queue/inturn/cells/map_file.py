@@ -77,15 +77,13 @@ def _alone(file: Path) -> Iterator[None]:
 
 def _move(read: dict[str, Any], number: int, dsn: str, prefix: str) -> dict[str, Any]:
     servers = [dict(server) for server in read["servers"]]
+    homes = [s for s in servers if (s.get("dsn"), s.get("schema", SCHEMA)) == (dsn, prefix)]
+    if any(number in home["cells"] for home in homes):
+        return read
     for server in servers:
-        is_it = (server.get("dsn"), server.get("schema", SCHEMA)) == (dsn, prefix)
-        if number in server["cells"] and is_it:
-            return read
         server["cells"] = [cell for cell in server["cells"] if cell != number]
-    for server in servers:
-        if (server.get("dsn"), server.get("schema", SCHEMA)) == (dsn, prefix):
-            server["cells"] = sorted([*server["cells"], number])
-            break
+    if homes:
+        homes[0]["cells"] = sorted([*homes[0]["cells"], number])
     else:
         new = {"dsn": dsn, "cells": [number]}
         servers.append(new if prefix == SCHEMA else {**new, "schema": prefix})
