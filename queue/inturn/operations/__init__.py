@@ -7,8 +7,6 @@ never touches a connection: `drive` runs it, sync or async.
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, LiteralString, NamedTuple, TypeVar
 
-from inturn.arguments import decode
-
 T = TypeVar("T")
 Rows = Sequence[tuple[Any, ...]]
 
@@ -55,13 +53,3 @@ def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
     """Return the values, or None if all are the default, which the function fills in."""
     column = list(values)
     return None if column.count(default) == len(column) else column
-
-
-def decode_column(row: Sequence[Any], place: int) -> list[Any]:
-    """Return the row with the arguments at that index decoded from text.
-
-    Rows are decoded separately, so unreadable arguments do not affect other rows.
-    """
-    cells = list(row)
-    cells[place] = decode(cells[place])
-    return cells

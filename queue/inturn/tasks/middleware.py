@@ -59,9 +59,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     """Return True for an `async def`, an `async def __call__`, or a partial of one."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        type(function).__call__
-    )
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def check_task_middleware(

@@ -125,9 +125,8 @@ class RetryStrategy(BaseRetryStrategy):
         """Return None after `max_attempts` earlier attempts, or for other exceptions."""
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
-        if self.retry_exceptions is not None and not isinstance(
-            exception, tuple(self.retry_exceptions)
-        ):
+        only = self.retry_exceptions
+        if only is not None and not isinstance(exception, tuple(only)):
             return None
         return RetryDecision(retry_in=self.delay(job.attempts))
 

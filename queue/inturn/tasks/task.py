@@ -141,26 +141,22 @@ class Deferrer(Generic[P, R_co]):
         return jobs
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob[R_co]:
-        given = {**self._kwargs, **kwargs}
-        if self._task is not None and (
-            args or given.keys() != self._task.names
-        ):  # most give all, by name
-            task = self._task
-            given = arguments.bind(self._name, task.func, task.signature, args, given)
+        task, given = self._task, {**self._kwargs, **kwargs}
+        name, decoders = self._name, None
+        if task is not None:
+            # A blueprint may have been added to an app since, so the task's name is read now.
+            name, decoders = task.name, task.decoders
+            if args or given.keys() != task.names:  # most give all, by name
+                given = arguments.bind(self._name, task.func, task.signature, args, given)
         elif args:
             raise BadArgument(
                 f"task {self._name}",
                 "is not declared here, so its arguments have no order. Pass them by name",
             )
-        # A blueprint may have been added to an app since, so the task's name is read now.
-        name = self._name if self._task is None else self._task.name
-        decoders = None if self._task is None else self._task.decoders
-        dumps = self._owner.json_dumps
-        text = (
-            arguments.encode(given, decoders)
-            if dumps is None
-            else arguments.encode_with(dumps, given)
-        )
+        if (dumps := self._owner.json_dumps) is None:
+            text = arguments.encode(given, decoders)
+        else:
+            text = arguments.encode_with(dumps, given)
         return NewJob(name, text, self._options, decoders)
 
 

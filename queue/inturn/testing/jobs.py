@@ -1,11 +1,13 @@
 """The jobs that a test sees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from inturn.arguments import decode
 from inturn.model import Progress, Status
-from inturn.operations import Operation, Statement, decode_column, get_value
+from inturn.operations import Operation, Statement, get_value
 from inturn.operations.changes.jobs import make_progress
 from inturn.states import WAITING
 
@@ -89,11 +91,13 @@ class Seen:
 def all_jobs() -> Operation[list[Seen]]:
     """Return all jobs, in the order in which they were deferred."""
     rows = yield Statement(ALL)
-    return [_see(decode_column(row, 7)) for row in rows]
+    return [_see(row) for row in rows]
 
 
-def _see(cells: list[Any]) -> Seen:
-    cells[1], cells[-1] = Status(cells[1]), make_progress(cells[-1])
+def _see(row: Sequence[Any]) -> Seen:
+    cells = list(row)
+    cells[1], cells[7] = Status(cells[1]), decode(cells[7])
+    cells[-1] = make_progress(cells[-1])
     return Seen(*cells)
 
 

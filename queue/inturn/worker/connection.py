@@ -36,16 +36,14 @@ class WorkerConnection:
             if error.connection_lost:
                 await self.close()
             raise
-        except Exception as error:  # it is unexpected, so another session may do better
-            if isinstance(error, InturnError):
-                error = await self._connector._explain_call_async(error, self._connection)
+        except InturnError as error:  # it is unexpected, so another session may do better
+            error = await self._connector._explain_call_async(error, self._connection)
             await self.close()
-            if isinstance(error, InturnError):
-                raise error
-            # The server did its part, but we cannot read its reply.
-            raise ConnectorException(
-                f"The database's reply cannot be read: {name(error)}"
-            ) from error
+            raise error
+        except Exception as error:  # the server did its part, but we cannot read its reply
+            await self.close()
+            reason = name(error)
+            raise ConnectorException(f"The database's reply cannot be read: {reason}") from error
 
     async def run_beside(self, operation: Operation[T]) -> T | None:
         """Run one operation, after the call that another task may be making on this connection.

@@ -44,11 +44,9 @@ class LoopWatch:
 
     def stack(self) -> str:
         frame = sys._current_frames().get(self._thread.ident or 0)
-        return (
-            "".join(traceback.format_stack(frame)).rstrip()
-            if frame is not None
-            else "(its thread is gone)"
-        )
+        if frame is None:
+            return "(its thread is gone)"
+        return "".join(traceback.format_stack(frame)).rstrip()
 
     def _turned(self) -> None:
         self._asked_at = None

@@ -138,8 +138,8 @@ class Worker:
         """Run until the worker has stopped. Return why it aborted jobs, if it did."""
         try:
             grace = self._options.db_grace
-            check = partial(maintenance.check_schema, self._connector.schema)
-            await patiently(lambda: self._state.connection.run(check()), grace)
+            connection, schema = self._state.connection, self._connector.schema
+            await patiently(lambda: connection.run(maintenance.check_schema(schema)), grace)
             handles_signals = self._options.install_signal_handlers
             # Do this before others can see the worker, since they may then signal it to end.
             with signals.caught(signals.PATIENCE) if handles_signals else nullcontext() as caught:

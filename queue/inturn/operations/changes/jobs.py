@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
 
+from inturn.arguments import decode
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
 from inturn.model import LIVE, Progress, Reason, Status, StoredJob
-from inturn.operations import Operation, Statement, ask, decode_column, find, read
+from inturn.operations import Operation, Statement, ask, find, read
 
 LISTED = 1_000
 COUNTED = 10_000
@@ -24,7 +25,7 @@ AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s, %s)"
 # The database counts the attempt that a job is claimed for. People count those before it.
-# JSON comes as text: see decode_column.
+# JSON comes as text: see _make_job.
 _JOB: LiteralString = (
     "SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, "
     "scheduled_at, attempts - (status IN ('claimed', 'doing'))::int, abort, worker_id, created_at, "
@@ -285,7 +286,8 @@ def retry_job_changed(
 
 def _make_job(row: Sequence[Any]) -> StoredJob:
     """Make a job from a row. JSON that Python cannot read does not affect other jobs."""
-    cells = decode_column(row, 7)
+    cells = list(row)
+    cells[7] = decode(cells[7])
     errors, result, progress, headers = (_read_json(text) for text in cells[-4:])
     cells[-4:] = [
         errors if isinstance(errors, list) else [{"error": errors}],
