@@ -114,12 +114,11 @@ class FollowingConnector(PsycopgConnector):
                 raise
         return await self.run_async(again)
 
-    def _explain_call(self, error: InturnError, session: Session) -> InturnError:
+    def _explain_call(self, error: SchemaMismatch, session: Session) -> InturnError:
         """Return where the cell is, if the call failed because it has left."""
         moved = None
-        if isinstance(error, SchemaMismatch):
-            with contextlib.suppress(InturnError):  # as in a transaction, which has failed
-                moved = drive.run(find_new_home(self.schema), session, self.schema)
+        with contextlib.suppress(InturnError):  # as in a transaction, which has failed
+            moved = drive.run(find_new_home(self.schema), session, self.schema)
         return self._explain(moved, error)
 
     async def _explain_call_async(self, error: InturnError, session: AsyncSession) -> InturnError:

@@ -15,7 +15,7 @@ from inturn.formatting import span
 from inturn.model import Status
 from inturn.operations.engine import batches, maintenance, progress, workers
 from inturn.worker.options import Options
-from inturn.worker.retrying import Backoff, is_unlisted
+from inturn.worker.retrying import Backoff, FailureLog
 
 logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0
@@ -42,11 +42,9 @@ class Chore:
         rest: float,
         due_at: float = 0.0,  # by the monotonic clock
     ) -> None:
-        self._name = name
         self._work = work
         self._due_at = due_at
-        self._has_failed = False
-        self.trouble: str | None = None  # an unexpected error of the last try
+        self.failures = FailureLog(logger, f"maintenance.failed: {name}", reminder=0)
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
     def make_due(self) -> None:
@@ -56,7 +54,7 @@ class Chore:
     @property
     def retry_at(self) -> float:
         """Return when it is retried after a failure, or infinity if it has not failed."""
-        return self._due_at if self._has_failed else float("inf")
+        return self._due_at if self._backoff.failures else float("inf")
 
     def do(self, connection: psycopg.Connection) -> None:
         """Do it if it is due.
@@ -66,7 +64,7 @@ class Chore:
         if time.monotonic() < self._due_at:
             return
         pause = self._backoff.next()
-        self._due_at, self._has_failed = time.monotonic() + pause, True
+        self._due_at = time.monotonic() + pause
         try:
             self._due_at = time.monotonic() + self._work(connection)
         except Exception as error:  # whatever it is, the other chores must still be done
@@ -74,13 +72,9 @@ class Chore:
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
             ):
                 raise
-            self.trouble = str(error) if is_unlisted(error) else None
-            level = logging.ERROR if self.trouble else logging.WARNING
-            logger.log(
-                level, "maintenance.failed: %s: %s; next try in %.1f s", self._name, error, pause
-            )
+            self.failures.note(error, pause)
         else:
-            self._has_failed, self.trouble = False, None
+            self.failures.forget()
             self._backoff.reset()
 
 
@@ -116,7 +110,8 @@ class Chores:
 
     @property
     def trouble(self) -> str | None:
-        return next((each.trouble for each in (self.rescue, *self._others) if each.trouble), None)
+        troubles = (each.failures.trouble for each in (self.rescue, *self._others))
+        return next(filter(None, troubles), None)
 
     def until_retry(self) -> float:
         """Return the seconds until a failed chore is retried, or infinity."""

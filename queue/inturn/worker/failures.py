@@ -84,20 +84,20 @@ class Failures:
         match error:
             case DatabaseBusy():
                 await self._wait_for_lock(error)
-            case DatabaseUnavailable():
-                self._note_outage(error)
-                pause = self._outages.next()
-                logger.warning("database.lost: %s; next try in %.1f s", error, pause)
-                await anyio.sleep(pause)
+                return
             case WrongCell():
                 raise error
             case SchemaMismatch():  # or it is missing, for example while a backup is restored
                 with suppress(ConnectorException):  # the database may be away now
                     connection = self._state.connection
                     await connection.run(maintenance.check_unless_absent(connection.schema))
-                await self._wait_after_refusal(error)
-            case _:
-                await self._wait_after_refusal(error)
+        self._note_outage(error)
+        pause = self._outages.next()
+        if isinstance(error, DatabaseUnavailable):
+            logger.warning("database.lost: %s; next try in %.1f s", error, pause)
+        else:  # unexpected, but if it ended one worker, none would be left once the cause is gone
+            self._refusals.note(error, pause)
+        await anyio.sleep(pause)
 
     def note_refusal(self, error: InturnError) -> None:
         """Note that the database refuses to store the ends of some jobs, and the worker goes on."""
@@ -113,17 +113,6 @@ class Failures:
         pause = self._locked_out.next()
         if pause > BUSY_PAUSES[1] / 2:
             logger.warning("database.busy: %s; next try in %.1f s", error, pause)
-        await anyio.sleep(pause)
-
-    async def _wait_after_refusal(self, error: InturnError) -> None:
-        """Wait after an unexpected error.
-
-        If it ended the worker, it would end all of them, and none would be left once the cause is
-        gone. As after an outage, the outcome of the call is unknown.
-        """
-        self._note_outage(error)
-        pause = self._outages.next()
-        self._refusals.note(error, pause)
         await anyio.sleep(pause)
 
     def _note_outage(self, error: InturnError) -> None:

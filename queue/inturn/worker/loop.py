@@ -7,6 +7,7 @@ the loop ignores what the server reports about the worker's jobs.
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from inturn.errors import InturnError, WorkerLost
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 Action = Callable[[], Awaitable[None]]
 
 
+@dataclass(eq=False)
 class Loop:
     """Runs until the worker has stopped and nothing is left to run or to report.
 
@@ -28,21 +30,15 @@ class Loop:
     while another worker's jobs may soon become ours.
     """
 
-    def __init__(
-        self,
-        state: LoopState,
-        failures: Failures,
-        claiming: Claiming,
-        recovery: "Recovery",
-        is_settled: Callable[[], bool],
-    ) -> None:
-        self._state = state
-        self._failures = failures
-        self._claiming = claiming
-        self._recovery = recovery
-        self._reporting = Reporting(state, failures, claiming)
-        self._is_settled = is_settled
-        self.turned_at = time.monotonic()  # when it last did something
+    _state: LoopState
+    _failures: Failures
+    _claiming: Claiming
+    _recovery: "Recovery"
+    _is_settled: Callable[[], bool]
+    turned_at: float = field(default_factory=time.monotonic)  # when it last did something
+
+    def __post_init__(self) -> None:
+        self._reporting = Reporting(self._state, self._failures, self._claiming)
 
     async def work(self) -> None:
         try:

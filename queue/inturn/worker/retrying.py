@@ -8,14 +8,9 @@ from collections.abc import Callable
 from inturn.errors import DatabaseUnavailable, WorkerLost
 
 OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
-CONDITIONS = (DatabaseUnavailable, WorkerLost)
+CONDITIONS = (DatabaseUnavailable, WorkerLost)  # they pass; other errors are unexpected
 REMINDER = 30.0  # seconds between two lines for the same reason
 MOST = 100  # reasons to remember; reasons that contain numbers would pile up
-
-
-def is_unlisted(error: Exception) -> bool:
-    """Return True for an unexpected error, which is not one of the conditions that pass."""
-    return not isinstance(error, CONDITIONS)
 
 
 class FailureLog:
@@ -48,7 +43,7 @@ class FailureLog:
             if len(self._remind_at) >= MOST:
                 self._remind_at.clear()
             self._remind_at[reason] = now + self._reminder
-        self.trouble = reason if is_unlisted(error) else None
+        self.trouble = None if isinstance(error, CONDITIONS) else reason
         level = logging.ERROR if self.trouble else logging.WARNING
         self._logger.log(level if is_news else logging.DEBUG, self._template, error, pause)
 

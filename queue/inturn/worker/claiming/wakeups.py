@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import attrgetter
 
@@ -228,17 +229,17 @@ class News:
             self._moved_at = time.monotonic()
 
 
+@dataclass(eq=False)
 class AwakeFlag:
     """The flag `awake` in the worker's row. Call one method after each claim."""
 
-    def __init__(self, connection: WorkerConnection, registration: Registration) -> None:
-        self._connection = connection
-        self._registration = registration
-        self.is_set = False  # our row says it, or may say it: producers need not notify us
-        self._horizon: str | None = None  # see next_wake.sql
-        self._idle_at = time.monotonic()  # when a claim was last not filled
-        self._found_at = 0.0  # when a claim last found something
-        self._in_a_row = 0
+    _connection: WorkerConnection
+    _registration: Registration
+    is_set: bool = False  # our row says it, or may say it: producers need not notify us
+    _horizon: str | None = None  # see next_wake.sql
+    _idle_at: float = field(default_factory=time.monotonic)  # when a claim was last not filled
+    _found_at: float = 0.0  # when a claim last found something
+    _in_a_row: int = 0
 
     def reset(self) -> None:
         """Start again with a new row. Producers that do not see it yet do not notify us."""
