@@ -11,8 +11,8 @@ import psycopg
 
 from inturn.database.drive import AsyncConnection, Connection
 from inturn.database.foreign_drivers import (
+    AsyncpgConnection,
     Psycopg2Connection,
-    asyncpg_connection,
     sqlalchemy_on_asyncpg,
 )
 from inturn.errors import ConfigurationError
@@ -49,19 +49,15 @@ async def find_connection_async(connection: Any) -> AsyncConnection:
     if isinstance(connection, psycopg.AsyncConnection):
         return connection
     if _is_asyncpg(connection):
-        return asyncpg_connection(connection)
-    match _sqlalchemy_class(connection):
+        return AsyncpgConnection(connection, lambda text, values: connection.fetch(text, *values))
+    match kind := _sqlalchemy_class(connection):
         case "AsyncSession" | "async_scoped_session":
             return await _find_in_sqlalchemy(await connection.connection())
         case "AsyncConnection":
             if not connection.in_transaction():
                 await connection.begin()
             return await _find_in_sqlalchemy(connection)
-        case "":
-            is_sync = _is_django(connection) or _find_sync(connection) is not None
-        case _:
-            is_sync = True
-    if is_sync:
+    if kind or _is_django(connection) or _find_sync(connection) is not None:
         raise ConfigurationError(
             f"connection is sync ({_class_name(connection)}). Use defer with it"
         )

@@ -147,7 +147,9 @@ class PsycopgConnector(Connector):
 
     def count_pooled(self) -> PoolUse:
         """Return how many connections the pools have, for metrics."""
-        return pools.count_use((self._pool, self._async_pool))
+        stats = [pool.get_stats() for pool in (self._pool, self._async_pool) if pool is not None]
+        names = ("pool_size", "pool_available", "requests_waiting")
+        return PoolUse(*(sum(each.get(name, 0) for each in stats) for name in names))
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on your connection, or on one from the pool."""

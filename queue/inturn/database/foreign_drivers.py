@@ -118,13 +118,8 @@ class AsyncpgConnection:
         self._rows = ()
 
 
-def asyncpg_connection(driver: Any) -> AsyncpgConnection:
-    """Return what `drive` needs for an asyncpg connection, or one lent by its pool."""
-    return AsyncpgConnection(driver, lambda text, values: driver.fetch(text, *values))
-
-
 def sqlalchemy_on_asyncpg(connection: Any, driver: Any) -> AsyncpgConnection:
-    """Like `asyncpg_connection`, for SQLAlchemy's AsyncConnection.
+    """Return what `drive` needs for SQLAlchemy's AsyncConnection.
 
     SQLAlchemy starts asyncpg's transaction with its first statement, so it must send ours.
     """

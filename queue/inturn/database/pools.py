@@ -5,7 +5,7 @@ between its attempts to connect. Here an outage is reported with its reason, and
 connect every second while a caller waits for a connection, and not at all otherwise.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -30,13 +30,6 @@ class PoolUse(NamedTuple):
     size: int = 0
     available: int = 0
     waiting: int = 0
-
-
-def count_use(pools: Iterable[Pool | AsyncPool | None]) -> PoolUse:
-    """Return the sums over these pools."""
-    stats = [pool.get_stats() for pool in pools if pool is not None]
-    names = ("pool_size", "pool_available", "requests_waiting")
-    return PoolUse(*(sum(each.get(name, 0) for each in stats) for name in names))
 
 
 def open_sync(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> Pool:
