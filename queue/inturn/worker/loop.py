@@ -86,29 +86,23 @@ class Loop:
         return not state.options.wait and state.wakeups.idle and self._is_settled()
 
 
+@dataclass(eq=False)
 class Recovery:
     """Compares the server's view of this worker with what the worker has in hand.
 
     The `note_…` methods record what has happened. `next_action` returns what to do about it.
     """
 
-    def __init__(
-        self,
-        state: LoopState,
-        failures: Failures,
-        claiming: Claiming,
-    ) -> None:
-        self._connection = state.connection
-        self._registration = state.registration
-        self._name = state.options.name
-        self._running = state.running
-        self._wakeups = state.wakeups
-        self._failures = failures
-        self._claiming = claiming
-        self._is_lost = False  # others declared us dead
-        self._beat_due = False
-        self._look_due = False
-        self._running.ask_before_start(state.registration.tenure.lasts, self.note_doubt)
+    _state: LoopState
+    _failures: Failures
+    _claiming: Claiming
+    _is_lost: bool = False  # others declared us dead
+    _beat_due: bool = False
+    _look_due: bool = False
+
+    def __post_init__(self) -> None:
+        lasts = self._state.registration.tenure.lasts
+        self._state.running.ask_before_start(lasts, self.note_doubt)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""
@@ -126,16 +120,16 @@ class Recovery:
 
     def note_lost(self, worker_id: UUID) -> None:
         """Note that others declared the worker with this id dead."""
-        if worker_id != self._registration.worker_id:
+        if worker_id != self._state.registration.worker_id:
             return  # the loop already noticed, and we have a new id
         self._is_lost = True
-        self._running.take_waiting()  # others run them
-        self._wakeups.interrupt_wait()
+        self._state.running.take_waiting()  # others run them
+        self._state.wakeups.interrupt_wait()
 
     def note_unheard(self) -> None:
         """Note that the heartbeat has no connection, so the loop must store it over its own."""
         self._beat_due = True
-        self._wakeups.interrupt_wait()
+        self._state.wakeups.interrupt_wait()
 
     def note_doubt(self) -> None:
         """Note that jobs in hand may be another worker's now, so the loop must ask the server."""
@@ -148,18 +142,18 @@ class Recovery:
         An abort may have been requested, or a reply may have been lost.
         """
         self._look_due = True
-        self._wakeups.interrupt_wait()
+        self._state.wakeups.interrupt_wait()
 
     # ------------------------------------------------------------------ what to do about it
 
     async def _register_again(self) -> None:
         logger.error(
             "worker.lost: others declared %s dead and took over its jobs; it registers again",
-            self._name,
+            self._state.options.name,
         )
-        self._running.take_waiting()
-        self._running.give_back("the worker was declared dead and the job taken over")
-        await self._registration.register()
+        self._state.running.take_waiting()
+        self._state.running.give_back("the worker was declared dead and the job taken over")
+        await self._state.registration.register()
         self._claiming.note_registered()
         self._is_lost = False
 
@@ -168,20 +162,20 @@ class Recovery:
         # A server that answers may still refuse to write: it is read-only, or its disk is full.
         await self._beat()
         self._failures.is_database_away = False
-        self._wakeups.expect_jobs()
+        self._state.wakeups.expect_jobs()
 
     async def _beat(self) -> None:
         self._beat_due = False
-        if not await self._connection.run(self._registration.beat()):
-            self.note_lost(self._registration.worker_id)
-        self._running.resume()
+        if not await self._state.connection.run(self._state.registration.beat()):
+            self.note_lost(self._state.registration.worker_id)
+        self._state.running.resume()
 
     async def _look_over_jobs(self) -> None:
         self._look_due = False  # first, so that a request that arrives now triggers another look
         try:
-            if self._running.in_hand:
-                requests = finish.list_abort_requests(self._registration.worker_id)
-                self._running.abort(await self._connection.run(requests))
+            if self._state.running.in_hand:
+                requests = finish.list_abort_requests(self._state.registration.worker_id)
+                self._state.running.abort(await self._state.connection.run(requests))
             # A call whose reply was lost may have kept running and committed only now.
             await self._put_back_unknown()
         except BaseException:
@@ -194,15 +188,15 @@ class Recovery:
         They are not started under that claim: after a failover, one of them may be a job that we
         have already run and whose end the server has lost. Two runs would then share a fence.
         """
-        worker_id = self._registration.worker_id
-        claims = await self._connection.run(claim.list_claims_of_worker(worker_id))
-        if not self._running.find_unknown(claims):
+        worker_id = self._state.registration.worker_id
+        claims = await self._state.connection.run(claim.list_claims_of_worker(worker_id))
+        if not self._state.running.find_unknown(claims):
             return
-        jobs = await self._connection.run(claim.list_jobs_of_worker(worker_id))
-        lost = self._running.find_unknown((job.id, job.claim_id) for job in jobs)
+        jobs = await self._state.connection.run(claim.list_jobs_of_worker(worker_id))
+        lost = self._state.running.find_unknown((job.id, job.claim_id) for job in jobs)
         unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
-        busy = await self._connection.run(finish.put_back(unknown))
+        busy = await self._state.connection.run(finish.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
                 joblog.note_found(job)
-        self._wakeups.expect_jobs()
+        self._state.wakeups.expect_jobs()
