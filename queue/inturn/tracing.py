@@ -197,7 +197,7 @@ class Tracing:
             yield partial(span.set_attribute, "inturn.outcome")
 
 
-@dataclass
+@dataclass(eq=False)
 class SendingSpan:
     """A call that defers jobs, while it is traced."""
 

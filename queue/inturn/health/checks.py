@@ -20,7 +20,7 @@ MOST_STUCK = 60.0  # seconds for which the worker's loop may wait beyond its nor
 Checks = Mapping[str, str]  # each value is OK or the problem
 
 
-@dataclass
+@dataclass(eq=False)
 class Health:
     """Answers for one worker, which may not have started yet."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(eq=False)
 class Probes:
     """The parts that watch a worker and report on it: health, metrics, systemd."""
 
