@@ -36,7 +36,12 @@ def place_job(options: CheckedOptions, cells: int, home: int | None = None) -> i
     named = list(_name_cells(options, cells))
     places = {cell for _, cell in named}
     if len(places) > 1:
-        raise refuse_span(named)
+        list_of = ", ".join(f"{name} is in cell {cell}" for name, cell in dict(named).items())
+        raise BadArgument(
+            "cell",
+            f"{list_of}. Put what belongs together under one cell key, such as "
+            '"{tenant:7}order:9" or cell="tenant:7"',
+        )
     if places:
         return places.pop()
     return cell_of(options.limit, cells) if home is None and options.limit is not None else home
@@ -54,16 +59,6 @@ def _name_cells(options: CheckedOptions, cells: int) -> Sequence[tuple[str, int]
     if not named and options.queueing_lock is not None:
         named.append(("queueing_lock", cell_of(options.queueing_lock, cells)))
     return named
-
-
-def refuse_span(named: Sequence[tuple[str, int]]) -> BadArgument:
-    """Return the error about work that would need several cells."""
-    list_of = ", ".join(f"{name} is in cell {cell}" for name, cell in dict(named).items())
-    return BadArgument(
-        "cell",
-        f"{list_of}. Put what belongs together under one cell key, such as "
-        '"{tenant:7}order:9" or cell="tenant:7"',
-    )
 
 
 def share_call(

@@ -23,7 +23,7 @@ class ThreadBeside:
         self._pauses = pauses
         self._first_pause = 0.0  # seconds before the first round
         self._end = Event()
-        self._has_looked = Event()
+        self.has_looked = Event()  # what was due at startup is done, or this has failed
         self._thread = Thread(target=self._run, name=f"inturn {role}", daemon=True)
 
     def run_once(self, connection: psycopg.Connection) -> float:
@@ -51,10 +51,6 @@ class ThreadBeside:
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
 
-    def wait_for_first_look(self) -> None:
-        """Wait until what was due at startup is done, or this has failed."""
-        self._has_looked.wait()
-
     def _run(self) -> None:
         self._wait(self._first_pause)
         while not self._end.is_set():
@@ -70,7 +66,7 @@ class ThreadBeside:
                 pause = self._pauses.next()
                 self._failures.note(error, pause)
                 self._note_failure()
-                self._has_looked.set()
+                self.has_looked.set()
                 self._wait(pause)
 
     def _wait(self, seconds: float) -> None:

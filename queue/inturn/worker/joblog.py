@@ -38,29 +38,22 @@ def note_outcomes(outcomes: Iterable[Outcome]) -> None:
     logs_success = logs_successes()
     for outcome in outcomes:
         match outcome:
-            case Ended(status=Status.SUCCEEDED) | Committed(error=None) if not logs_success:
-                pass
-            case _:
-                _note_outcome(outcome)
-
-
-def _note_outcome(outcome: Outcome) -> None:
-    match outcome:
-        case Ended(status=Status.SUCCEEDED) | Committed(error=None):
-            _log(logging.INFO, outcome, "succeeded", "job_success")
-        case Ended(status=Status.CANCELLED, error=error):
-            _log(logging.INFO, outcome, "skipped", "job_skipped", error)
-        case Committed():
-            _log_error(logging.ERROR, outcome, "error_after_commit", "job_error_after_commit")
-        case Ended(status=Status.ABORTED):
-            _log_error(logging.WARNING, outcome, "aborted", "job_aborted")
-        case Ended():
-            _log_error(logging.ERROR, outcome, "failed", "job_error")
-        case Again(delay=delay, uncharged=True):
-            _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {_span(delay)}")
-        case Again(delay=delay, at=at):
-            when = f", again at {at}" if at else f", again in {_span(delay)}"
-            _log_error(logging.WARNING, outcome, "retry_scheduled", "job_error_retry", when)
+            case Ended(status=Status.SUCCEEDED) | Committed(error=None):
+                if logs_success:
+                    _log(logging.INFO, outcome, "succeeded", "job_success")
+            case Ended(status=Status.CANCELLED, error=error):
+                _log(logging.INFO, outcome, "skipped", "job_skipped", error)
+            case Committed():
+                _log_error(logging.ERROR, outcome, "error_after_commit", "job_error_after_commit")
+            case Ended(status=Status.ABORTED):
+                _log_error(logging.WARNING, outcome, "aborted", "job_aborted")
+            case Ended():
+                _log_error(logging.ERROR, outcome, "failed", "job_error")
+            case Again(delay=delay, uncharged=True):
+                _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {_span(delay)}")
+            case Again(delay=delay, at=at):
+                when = f", again at {at}" if at else f", again in {_span(delay)}"
+                _log_error(logging.WARNING, outcome, "retry_scheduled", "job_error_retry", when)
 
 
 def _log(level: int, outcome: Outcome, event: str, action: str, more: str | None = None) -> None:

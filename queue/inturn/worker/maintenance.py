@@ -96,7 +96,7 @@ class Maintenance(ThreadBeside):
         began = time.monotonic()
         try:
             self._chores.rescue.do(connection)
-            self._has_looked.set()
+            self.has_looked.set()
             if self._must_settle and not self.suspects:
                 self._must_settle = False
                 self._settled()

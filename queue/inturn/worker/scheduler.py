@@ -47,7 +47,7 @@ class Scheduler(ThreadBeside):
         if self._policies:
             super().start()
         else:
-            self._has_looked.set()
+            self.has_looked.set()
 
     def _begin(self, connection: psycopg.Connection) -> None:
         self._connector.run(schedules.register_schedules(self._descriptions), connection)
@@ -68,7 +68,7 @@ class Scheduler(ThreadBeside):
                 waits.append((following - now).total_seconds())
         sleep = max(SHORTEST_SLEEP, min(waits))
         if sleep > SHORTEST_SLEEP:
-            self._has_looked.set()
+            self.has_looked.set()
         return sleep
 
     def _catch_up(

@@ -221,7 +221,7 @@ class Worker:
                     self._maintenance.start()
                     for thread in (self._scheduler, self._maintenance):
                         await anyio.to_thread.run_sync(
-                            thread.wait_for_first_look,
+                            thread.has_looked.wait,
                             abandon_on_cancel=True,
                             limiter=self._limiter,
                         )

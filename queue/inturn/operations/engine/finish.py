@@ -71,6 +71,7 @@ def finish(
 
     The search for the next jobs begins at the `floors`, if `horizon` is of the same session.
     """
+    results = [outcome.result for outcome in ended]
     asked_at = time.monotonic()
     rows = yield Statement(
         FINISH,
@@ -82,7 +83,7 @@ def finish(
             [outcome.job.claim_id for outcome in ended],
             [str(outcome.status) for outcome in ended],
             _errors(ended),
-            _results(ended),
+            results if any(results) else None,  # None is the usual case
             [status.value for status in forget],
             to_json(floors) if floors else None,
             horizon,
@@ -149,12 +150,6 @@ def final_ids(noted: int | None, horizon: str | None, *, patient: bool) -> Opera
 def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:
     """Return the jobs that this worker is asked to abort."""
     return read(int, ABORT_REQUESTS, worker_id)
-
-
-def _results(ended: Sequence[Ended]) -> list[str | None] | None:
-    """Return the results, or None if no job returned one, which is the usual case."""
-    results = [outcome.result for outcome in ended]
-    return results if any(results) else None
 
 
 def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[str | None]:
