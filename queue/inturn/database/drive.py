@@ -86,7 +86,7 @@ class Repeatable(Generator[Statement, Rows, T]):
     def __init__(self, operation: Operation[T]) -> None:
         self._operation = operation
         self._first: Statement | None = None
-        self._may_repeat = True
+        self.is_unanswered = True  # the first can be sent again after an error that undid it
 
     def __next__(self) -> Statement:
         if self._first is None:
@@ -94,23 +94,18 @@ class Repeatable(Generator[Statement, Rows, T]):
         return self._first
 
     def send(self, rows: Any) -> Statement:
-        self._may_repeat = False
+        self.is_unanswered = False
         return self._operation.send(rows)
 
     def throw(self, *error: Any) -> Statement:
         return self._operation.throw(*error)
-
-    @property
-    def is_unanswered(self) -> bool:
-        """True if its first statement can be sent again after an error that undid it."""
-        return self._may_repeat
 
     def may_repeat(self, error: DatabaseUnavailable) -> bool:
         """Return True once, if the server certainly undid it and the connection was at fault.
 
         For example, the server may have become read-only.
         """
-        may, self._may_repeat = self._may_repeat, False
+        may, self.is_unanswered = self.is_unanswered, False
         return may and error.connection_lost and not error.outcome_unknown
 
 
