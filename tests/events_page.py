@@ -170,7 +170,7 @@ def _read_call(call: ast.Call) -> tuple[str, ...] | None:
     match call.func:
         case ast.Name(id="_log" | "_log_error"):  # of joblog.py, whose events are of jobs
             return f"job.{strings[0]}", ast.unparse(call.args[0]).rpartition(".")[2].lower()
-        case ast.Name(id="FailureLog"):
+        case ast.Name(id="FailureLog") if strings:  # chores add their names to an event
             return strings[0], "warning", "error"  # an error if it is unexpected
         case ast.Name(id="_warn") if named:
             return named[1], "warning"
