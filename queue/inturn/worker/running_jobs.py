@@ -28,7 +28,7 @@ from inturn.worker.unreported import ProgressReports, UnreportedOutcomes
 
 if TYPE_CHECKING:
     from inturn.metrics.process import ProcessMetrics
-    from inturn.worker.resources import HeldLocks, ResourceLocks
+    from inturn.worker.resources import ResourceLocks
 
 # An event loop that was blocked for this long explains a run that overruns its timeout.
 BLOCKED_SECONDS = 1.0
@@ -147,7 +147,11 @@ class RunningJobs:
         if task.pass_context or chain is not None:
             attempt.context = self._make_context(attempt)
         if task.resources is not None:
-            attempt.held_locks = self._make_locks(attempt)
+            from inturn.worker.resources import HeldLocks, ResourceLocks
+
+            if self._resource_locks is None:
+                self._resource_locks = ResourceLocks(self._connector)
+            attempt.held_locks = HeldLocks(attempt, self._resource_locks)
         return attempt
 
     def _make_context(self, attempt: Attempt) -> JobContext:
@@ -163,13 +167,6 @@ class RunningJobs:
             begin=partial(FinishingTransaction, self._connector, attempt, o),
             note_progress=self.progress.note,
         )
-
-    def _make_locks(self, attempt: Attempt) -> "HeldLocks":
-        from inturn.worker.resources import HeldLocks, ResourceLocks
-
-        if self._resource_locks is None:
-            self._resource_locks = ResourceLocks(self._connector)
-        return HeldLocks(attempt, self._resource_locks)
 
     async def _perform(self, waiting: Waiting, slot: Slot) -> None:
         job = waiting.job
