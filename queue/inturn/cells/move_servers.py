@@ -82,16 +82,15 @@ class MoveServer:
     @contextmanager
     def connect(self, *, autocommit: bool = True) -> Iterator[Raw]:
         """Open a connection, and explain its errors."""
-        with (
-            drive.translate_errors(),
-            self._explain_rights(),
-            psycopg.connect(
-                with_deadlines(self.dsn, CONNECT_SECONDS), autocommit=autocommit
-            ) as connection,
-        ):
-            if not self.may_be_pooled:
-                self._settle(connection)
-            yield connection
+        with drive.translate_errors():
+            address = with_deadlines(self.dsn, CONNECT_SECONDS)
+            try:
+                with psycopg.connect(address, autocommit=autocommit) as connection:
+                    if not self.may_be_pooled:
+                        self._settle(connection)
+                    yield connection
+            except pg.InsufficientPrivilege as error:
+                raise CannotMove(f"{self} refused: {first_line(error)}. {self.rights}") from error
 
     def _settle(self, connection: Raw) -> None:
         idle = f"{moving.IDLE_SECONDS}s"
@@ -105,13 +104,6 @@ class MoveServer:
             )
         if not connection.autocommit:
             connection.commit()
-
-    @contextmanager
-    def _explain_rights(self) -> Iterator[None]:
-        try:
-            yield
-        except pg.InsufficientPrivilege as error:
-            raise CannotMove(f"{self} refused: {first_line(error)}. {self.rights}") from error
 
     @contextmanager
     def transaction(self) -> Iterator[Raw]:

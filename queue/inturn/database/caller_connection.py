@@ -25,7 +25,7 @@ KNOWN = (
 
 def find_connection(connection: Any) -> Connection:
     """Return the sync connection beneath this one, for `defer`."""
-    match _sqlalchemy_class(connection):
+    match kind := _sqlalchemy_class(connection):
         case "Session" | "scoped_session":
             return _check_sync(connection.connection().connection.driver_connection)
         case "Connection":
@@ -37,7 +37,11 @@ def find_connection(connection: Any) -> Connection:
         return django_driver(connection)
     if (own := _find_sync(connection)) is not None:
         return own
-    if _is_async(connection):
+    if (
+        isinstance(connection, psycopg.AsyncConnection)
+        or _is_asyncpg(connection)
+        or kind.startswith(("Async", "async"))
+    ):
         raise ConfigurationError(
             f"connection is async ({_class_name(connection)}). Use defer_async with it"
         )
@@ -107,14 +111,6 @@ def _find_sync(driver: object) -> Connection | None:
     if _is_of(driver, "psycopg2.extensions", "connection"):
         return Psycopg2Connection(driver)
     return None
-
-
-def _is_async(connection: object) -> bool:
-    return (
-        isinstance(connection, psycopg.AsyncConnection)
-        or _is_asyncpg(connection)
-        or _sqlalchemy_class(connection).startswith(("Async", "async"))
-    )
 
 
 def _is_asyncpg(connection: object) -> bool:

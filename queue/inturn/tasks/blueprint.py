@@ -120,7 +120,12 @@ class Blueprint(Periodics):
         """Add all of the tasks or none, here and wherever this blueprint was added."""
         places = list(self._list_places(tasks, namespace))
         for blueprint, named in places:
-            blueprint._check_free(named)
+            if taken := [name for name in named if name in blueprint.tasks]:
+                raise TaskAlreadyRegistered(
+                    f"Two tasks are named {', '.join(map(repr, taken[:3]))}"
+                    f"{' …' if len(taken) > 3 else ''}. "
+                    "Give one of them another name=, or add its blueprint under another namespace."
+                )
         for blueprint, named in places:
             blueprint.tasks |= named
             for task in named.values():
@@ -135,15 +140,6 @@ class Blueprint(Periodics):
         yield self, named
         for home, their_namespace in self._homes:
             yield from home._list_places(named, their_namespace)
-
-    def _check_free(self, names: Iterable[str]) -> None:
-        taken = [name for name in names if name in self.tasks]
-        if taken:
-            raise TaskAlreadyRegistered(
-                f"Two tasks are named {', '.join(map(repr, taken[:3]))}"
-                f"{' …' if len(taken) > 3 else ''}. "
-                "Give one of them another name=, or add its blueprint under another namespace."
-            )
 
     @overload
     def task(self, _func: Callable[P, T], /) -> Task[P, T]: ...

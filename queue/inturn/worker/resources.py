@@ -136,23 +136,30 @@ class HeldLocks:
         self._leases: Sequence[AsyncLease] = ()
 
     async def take(self) -> None:
-        spec = self._attempt.task.resources
+        job, spec = self._attempt.job, self._attempt.task.resources
         assert spec is not None
-        wanted = [
-            self._resource_locks.lock(one, self._attempt)
-            for one in spec.fill(self._attempt.job.task_kwargs)
-        ]
+        filled = spec.fill(job.task_kwargs)
+        wanted = [self._resource_locks.lock(one, self._attempt) for one in filled]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
         await self._resource_locks.wait_for_releases()
         try:
             self._leases = await _take_all_or_none(locks)
         except LockTimeout as busy:
-            _raise_if_busy(self._attempt, spec.on_busy, spec.seconds, busy)
-            return
+            match spec.on_busy:
+                case OnBusy.SNOOZE:
+                    raise Snoozed(timedelta(seconds=spec.seconds)) from busy
+                case OnBusy.SKIP:
+                    raise JobSkipped(str(busy)) from busy
+                case OnBusy.PROCEED:
+                    logger.warning(
+                        "resource.busy: job %s runs without its resources: %s", job.id, busy
+                    )
+                    return
+            raise
         except LockBackendError as error:
             if spec.on_busy is not OnBusy.SNOOZE:
                 raise  # whether the lock is busy is unknown
-            logger.warning("resource.unavailable: job %s: %s", self._attempt.job.id, error)
+            logger.warning("resource.unavailable: job %s: %s", job.id, error)
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
         self._resource_locks.held[self._key] = self
@@ -196,20 +203,6 @@ class HeldLocks:
                 await locks.__aexit__(None, None, None)
             except LockError as error:
                 logger.warning("resource.lost: job %s: %s", self._attempt.job.id, error)
-
-
-def _raise_if_busy(attempt: Attempt, on_busy: OnBusy, seconds: float, busy: LockTimeout) -> None:
-    match on_busy:
-        case OnBusy.SNOOZE:
-            raise Snoozed(timedelta(seconds=seconds)) from busy
-        case OnBusy.SKIP:
-            raise JobSkipped(str(busy)) from busy
-        case OnBusy.PROCEED:
-            logger.warning(
-                "resource.busy: job %s runs without its resources: %s", attempt.job.id, busy
-            )
-        case _:
-            raise busy
 
 
 async def _take_all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
