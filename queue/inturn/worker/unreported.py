@@ -138,11 +138,7 @@ class ProgressReports:
                     await self._store([fence])
                 return
             logger.warning("progress.refused: job %s: %s", reports[0].job_id, error)
-        self._forget(reports)
-
-    def _forget(self, reports: list[ProgressReport]) -> None:
-        """Forget these reports, but no newer ones."""
-        for report in reports:
+        for report in reports:  # forget these, but no newer ones
             newest = self._newest.pop(report.fence)
             if newest is not report:
                 self._newest.setdefault(report.fence, newest)

@@ -68,8 +68,12 @@ def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[Def
         rows = yield _defer_one(jobs[0])
     else:
         rows = yield _defer_many(jobs)
-        if any(is_new is False for _, is_new in rows) and _policy(jobs) is OnConflict.RAISE:
-            _refuse_conflict(jobs, rows)
+        refused = [
+            (job, id) for job, (id, is_new) in zip(jobs, rows, strict=True) if is_new is False
+        ]
+        if refused and _policy(jobs) is OnConflict.RAISE:
+            job, id = refused[0]
+            raise AlreadyEnqueued(job.options.queueing_lock, id)
     if watchers:
         _tell_watchers(jobs, rows)
     return _make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
@@ -193,10 +197,3 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
             "all jobs of a call with a queueing lock need the same policy; use several calls",
         )
     return policies.pop()
-
-
-def _refuse_conflict(jobs: Sequence[NewJob], rows: Rows) -> None:
-    for job, (id, is_new) in zip(jobs, rows, strict=True):
-        if is_new is False:
-            assert job.options.queueing_lock is not None
-            raise AlreadyEnqueued(job.options.queueing_lock, id)
