@@ -26,6 +26,7 @@ class Reporting:
         self._state = state
         self._connection = state.connection
         self._running = state.running
+        self._forget = state.options.forget
         self._failures = failures
         self._claiming = claiming
         self._floors = Floors(state.connection)
@@ -132,7 +133,7 @@ class Reporting:
         final = floors.final
         known = floors.of(ended) if final else None
         want = 0 if state.is_stopped else len(ended)
-        mine, forget, horizon = state.registration, state.options.forget, floors.horizon
+        mine, forget, horizon = state.registration, self._forget, floors.horizon
         done = await self._connection.run(
             finish.finish(mine.worker_id, mine.queues, want, ended, forget, known, horizon)
         )
