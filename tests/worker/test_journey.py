@@ -88,7 +88,7 @@ async def test_from_the_claim_to_the_report(app: App, query: Query) -> None:
     with anyio.fail_after(120):
         await parts.running.serve(work)
         await parts.close()
-    check(journeys, files=16, functions=85, moves=40)
+    check(journeys, files=16, functions=83, moves=39)
 
 
 def test_from_the_call_to_the_row(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
