@@ -84,11 +84,16 @@ class Listener:
                 self._abort()
             elif concerns(notification.payload, self._queues):
                 self._wake()
-        cursor = await connection.execute("SHOW transaction_read_only")
-        if await cursor.fetchall() == [("on",)]:  # it no longer sends notifications
-            raise DatabaseUnavailable(
-                "the server has become read-only; another one may have taken over"
-            )
+        await _check(connection)
+
+
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise if the connection is dead, or if its server no longer sends notifications."""
+    cursor = await connection.execute("SHOW transaction_read_only")
+    if await cursor.fetchall() == [("on",)]:
+        raise DatabaseUnavailable(
+            "the server has become read-only; another one may have taken over"
+        )
 
 
 def concerns(payload: str, queues: Sequence[str] | None) -> bool:
