@@ -411,6 +411,19 @@ def test_a_schedule_with_a_cell_key_keeps_its_cell_when_its_lock_changes(
     assert places == {cell_of("nightly", COUNT)}
 
 
+def test_an_error_of_a_cell_keeps_the_error_of_its_driver(homes: list[PsycopgConnector]) -> None:
+    away = [PsycopgConnector(AWAY, schema=f"inturn_0{cell}", timeout=1) for cell in (6, 7)]
+    app = App(cells=[*homes[:6], *away])
+    unknown = [app.configure_task("unknown", lock=lock) for lock in LOCKS[6:]]
+    with app.open():
+        with pytest.raises(DatabaseUnavailable) as raised:
+            unknown[0].defer()
+        with pytest.raises(DatabaseUnavailable) as bulk:
+            app.job_manager.batch_defer_jobs([each.make_new_job() for each in unknown])
+    for error in (raised.value, bulk.value):
+        assert isinstance(error.__cause__, psycopg.Error)
+
+
 def test_one_cell_down_stops_only_its_lanes(homes: list[PsycopgConnector]) -> None:
     away = PsycopgConnector(AWAY, schema="inturn_06", timeout=1)
     app = App(cells=[*homes[:6], away, homes[7]], worker_defaults=WORKER)

@@ -136,7 +136,7 @@ class CellConnector(FollowingConnector):
             try:
                 return super().run(operation, connection)
             except SchemaMismatch as error:
-                raise self._explain_call(error, connection) from error
+                raise self._explain_call(error, connection) from error.__cause__
         self._refuse_elsewhere(self.cells.callers.find_cells(connection))
         with self._looking_again():
             return super().run(operation, connection)
@@ -152,7 +152,8 @@ class CellConnector(FollowingConnector):
             try:
                 return await super().run_async(operation, connection)
             except SchemaMismatch as error:
-                raise await self._explain_call_async(error, connection) from error
+                explained = await self._explain_call_async(error, connection)
+                raise explained from error.__cause__
         self._refuse_elsewhere(await self.cells.callers.find_cells_async(connection))
         with self._looking_again():
             return await super().run_async(operation, connection)

@@ -81,7 +81,7 @@ class FollowingConnector(PsycopgConnector):
             if self.home != home:
                 return
             if moved is None or self.cells.file is None or time.monotonic() > until:
-                raise self._explain(moved, error) from error
+                raise self._explain(moved, error) from error.__cause__
             yield LOOK_EVERY
 
     def _run_following(self, operation: Operation[T]) -> T:

@@ -6,12 +6,12 @@ A bulk of new jobs is one transaction in each cell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
-from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
+from inturn.errors import CellsUnanswered, PartlyDeferred
 from inturn.operations.engine.enqueue import check_new
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
@@ -48,7 +48,7 @@ class CellJobs(Router):
             # A connection runs one statement at a time.
             found = ask_all(list(groups), defer, most_at_once=1 if connection else MOST_THREADS)
         except CellsUnanswered as error:
-            raise _tell_part(len(jobs), groups, error) from error
+            _raise_part(len(jobs), groups, error)
         return _in_order(len(jobs), groups, found)
 
     async def batch_defer_jobs_async(
@@ -69,7 +69,7 @@ class CellJobs(Router):
             at_once = 1 if connection else MOST_THREADS
             found = await ask_all_async(list(groups), defer, most_at_once=at_once)
         except CellsUnanswered as error:
-            raise _tell_part(len(jobs), groups, error) from error
+            _raise_part(len(jobs), groups, error)
         return _in_order(len(jobs), groups, found)
 
     def _group(self, jobs: Sequence[NewJob], local: frozenset[int] | None) -> Groups:
@@ -133,9 +133,10 @@ def _in_order(
     return deferred
 
 
-def _tell_part(size: int, groups: Groups, error: CellsUnanswered) -> InturnError:
-    """Return the error of a bulk, which is the cells' own if none has deferred anything."""
+def _raise_part(size: int, groups: Groups, error: CellsUnanswered) -> NoReturn:
+    """Raise the error of a bulk, which is a cell's own if none has deferred anything."""
     if not error.answers:
-        return next(iter(error.errors.values()))
+        own = next(iter(error.errors.values()))
+        raise own from own.__cause__
     answers: Any = error.answers
-    return PartlyDeferred(_in_order(size, groups, answers), error.errors)
+    raise PartlyDeferred(_in_order(size, groups, answers), error.errors) from error
