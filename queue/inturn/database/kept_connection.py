@@ -1,12 +1,17 @@
 """A connection for repeated looks at the database."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
 
+from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
+
+# A look that takes longer is abandoned, so that it never burdens a server in trouble.
+BRIEFLY = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 
 
 @dataclass(eq=False)
@@ -25,6 +30,14 @@ class KeptConnection:
         if self._session is None or self._session.closed:
             self._session = self._connector.connect(self._role)
         return self._session
+
+    @contextlib.contextmanager
+    def look(self) -> Iterator[Session]:
+        """Open a transaction that only reads, each statement for some seconds at most."""
+        connection = self.get()
+        with drive.translate_errors(), connection.transaction():
+            connection.execute(BRIEFLY)
+            yield connection
 
     def close(self) -> None:
         """Close it if it is open, even if the server is gone."""

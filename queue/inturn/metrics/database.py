@@ -30,8 +30,6 @@ from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
 FRESH_SECONDS = 5.0  # scrapes within this time share one reading
-# A longer reading is cancelled, so that metrics never burden a struggling server.
-LIMITS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 # Columns of queue_status that are states of jobs.
 STATES = ("runnable", "limited", "blocked", "scheduled", "pending", "claimed", "doing")
 
@@ -75,9 +73,7 @@ class DatabaseMetrics:
         return [up, *found, family("inturn_exporter_errors_total", self._errors)]
 
     def _read(self) -> Iterator[Metric]:
-        connection = self._connection.get()
-        with drive.translate_errors(), connection.transaction():
-            connection.execute(LIMITS)
+        with self._connection.look() as connection:
             reader = MetricsReader(connection, self._connector.schema)
             fits = yield from reader.read_schema()
             if fits:

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from inturn.cli.arguments.job import spell_reason
 from inturn.cli.output.next_command import complete
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.kept_connection import KeptConnection
 from inturn.doctor.reader import RunOperation
@@ -29,8 +28,6 @@ from inturn.operations.reading.parts import read_parts
 from inturn.operations.reading.situation import get_situation
 
 T = TypeVar("T")
-# A look that takes longer is abandoned, so that watching never burdens a server in trouble.
-TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST = 1000  # limits
 RATE_SECONDS = 10.0  # the server updates its counters once a second, so rates over 2 s would jump
 BUSY = ("runnable", "limited", "blocked", "doing")
@@ -99,9 +96,7 @@ class Looker:
     def look(self) -> Look:
         """Return the current state. After an error, the next look reconnects."""
         try:
-            connection = self._connection.get()
-            with drive.translate_errors(), connection.transaction():
-                connection.execute(TERMS)
+            with self._connection.look() as connection:
 
                 def run(operation: Operation[T]) -> T:
                     return self._connector.run(operation, connection)
