@@ -88,7 +88,7 @@ class Batches(Control):
     list_async = in_loop(list)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class BatchBlock:
     """A batch that `with` or `async with` opens and closes. See `app.batch`."""
 

@@ -101,8 +101,11 @@ class Floors:
         for job in jobs:
             if job.lock is None or job.locks is not None:
                 continue
-            lane = self._lanes.setdefault(job.lock, LaneFloor())
-            self._lanes.move_to_end(job.lock)
+            lane = self._lanes.get(job.lock)
+            if lane is None:
+                lane = self._lanes[job.lock] = LaneFloor()
+            else:
+                self._lanes.move_to_end(job.lock)
             lane.found += 1
             if lane.found >= HOT:
                 is_hot = True

@@ -155,7 +155,8 @@ class HeldLocks:
                         "resource.busy: job %s runs without its resources: %s", job.id, busy
                     )
                     return
-            raise
+                case OnBusy.WAIT:
+                    raise
         except LockBackendError as error:
             if spec.on_busy is not OnBusy.SNOOZE:
                 raise  # whether the lock is busy is unknown

@@ -219,10 +219,11 @@ class FileLock:
         file = self._new_file()
         try:
             os.link(file.path, self.lock_file)
+        except FileExistsError:
+            file.close()
+            return False
         except OSError as error:
             file.close()
-            if isinstance(error, FileExistsError):
-                return False
             raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
         finally:
             file.path.unlink()

@@ -31,9 +31,11 @@ class RedisPort(Port):
             case Call():
                 try:
                     return self._client.execute_command(*request.words)
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translate_error(error) from error
+                    return self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
-                    if request.is_known and isinstance(error, exceptions.NoScriptError):
-                        return self.do(request._replace(is_known=False))
                     raise translate_error(error) from error
             case Pause(seconds):
                 self._pause(seconds)
@@ -76,9 +78,11 @@ class AsyncRedisPort(AsyncPort):
             case Call():
                 try:
                     return await self._client.execute_command(*request.words)
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translate_error(error) from error
+                    return await self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
-                    if request.is_known and isinstance(error, exceptions.NoScriptError):
-                        return await self.do(request._replace(is_known=False))
                     raise translate_error(error) from error
             case Pause(seconds):
                 await self._pause(seconds)

@@ -50,7 +50,7 @@ class Wake(NamedTuple):
     newest: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Turns:
     """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
 

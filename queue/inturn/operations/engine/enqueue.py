@@ -68,12 +68,9 @@ def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[Def
         rows = yield _defer_one(jobs[0])
     else:
         rows = yield _defer_many(jobs)
-        refused = [
-            (job, id) for job, (id, is_new) in zip(jobs, rows, strict=True) if is_new is False
-        ]
-        if refused and _policy(jobs) is OnConflict.RAISE:
-            job, id = refused[0]
-            raise AlreadyEnqueued(job.options.queueing_lock, id)
+        first = next((at for at, (_, is_new) in enumerate(rows) if is_new is False), None)
+        if first is not None and _policy(jobs) is OnConflict.RAISE:
+            raise AlreadyEnqueued(jobs[first].options.queueing_lock, rows[first][0])
     if watchers:
         _tell_watchers(jobs, rows)
     return _make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
