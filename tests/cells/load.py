@@ -27,6 +27,10 @@ dsn = "{}"  # the shop
 cells = [0, 1]
 """
 CELL = 1
+CONNECTED = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'inturn pool'
+"""
 LANES = [lock for n in range(40) if cell_of(lock := f"order:{n}", 2) == CELL][:5]
 
 
@@ -163,3 +167,13 @@ def query(dsn: str, statement: str, *parameters: object) -> list[tuple[Any, ...]
     with psycopg.connect(dsn, autocommit=True) as connection:
         found = connection.execute(statement.encode(), parameters or None)
         return found.fetchall() if found.description else []
+
+
+def cells_of(app: App) -> Cells:
+    assert isinstance(app.connector, Cells)
+    return app.connector
+
+
+def name_again(map_file: Path, dsn: str) -> None:
+    """Write the address of the server in another way, so that its cells seem to have moved."""
+    map_file.write_text(map_file.read_text().replace(dsn, f"{dsn} application_name='inturn new'"))

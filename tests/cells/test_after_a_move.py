@@ -1,5 +1,6 @@
 """An app that was open while a cell moved finds it at its new home in each way."""
 
+import asyncio
 import logging
 import re
 import time
@@ -13,8 +14,9 @@ from inturn import App
 from inturn.cells.connector import Cells
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import BadArgument, DatabaseBusy, JobCancelled, WrongCell
-from tests.cells.load import CELL, LANES, query, working
+from tests.cells.load import CELL, CONNECTED, LANES, cells_of, name_again, query, working
 from tests.cells.moves import call, finish, make_move, until
+from tests.waiting import wait_until
 
 
 def test_a_callers_connection_is_looked_at_again(cells: Cells, empty: list[str]) -> None:
@@ -73,6 +75,23 @@ def test_the_doctor_names_a_slot_that_keeps_wal(cells: Cells, empty: list[str]) 
     query(empty[0], f"SELECT pg_create_logical_replication_slot('{copy}', 'pgoutput')")
     assert f"has left its replication slot {copy} behind" in examine()
     query(empty[0], f"SELECT pg_drop_replication_slot('{copy}')")
+
+
+def test_an_app_that_closes_leaves_no_connection_to_the_old_home(
+    cells: Cells, empty: list[str]
+) -> None:
+    assert cells.file is not None
+    map_file, app = cells.file, App(cells=cells.file)
+
+    async def move() -> None:
+        async with app.open_async():
+            await app.cell(1).configure_task("unknown").defer_async()
+            assert query(empty[0], CONNECTED) > [(0,)]
+            name_again(map_file, empty[0])
+            cells_of(app).reread()
+        wait_until(lambda: query(empty[0], CONNECTED) == [(0,)])
+
+    asyncio.run(move())
 
 
 def test_results_arrive_at_once_after_a_move(cells: Cells, empty: list[str]) -> None:

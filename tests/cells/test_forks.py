@@ -1,17 +1,12 @@
 """A forked process follows its cells without its parent's locks and connections."""
 
 import asyncio
-from pathlib import Path
 
 from inturn import App
 from inturn.cells.connector import Cells
-from tests.cells.load import query
+from tests.cells.load import CONNECTED, cells_of, name_again, query
 from tests.forking import forked
 
-CONNECTED = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'inturn pool'
-"""
 BY = "SELECT args ->> 'by' FROM inturn_01.jobs ORDER BY 1"
 
 
@@ -28,9 +23,10 @@ def test_a_forked_process_leaves_the_old_home_to_its_parent(cells: Cells, empty:
     async def defer(by: int) -> None:
         await app.cell(1).configure_task("unknown").defer_async(by=by)
 
-    def defer_in_child(by: int) -> None:
-        asyncio.run(defer(by))
+    async def defer_and_close(by: int) -> None:
+        await defer(by)
         assert cells_of(app).homes[1]._closing is None, "its parent does that"
+        await app.close_async()
 
     async def move() -> None:
         async with app.open_async():
@@ -38,19 +34,9 @@ def test_a_forked_process_leaves_the_old_home_to_its_parent(cells: Cells, empty:
             connected = query(empty[0], CONNECTED)
             name_again(map_file, empty[0])
             cells_of(app).reread()
-            with forked(defer_in_child):
+            with forked(lambda by: asyncio.run(defer_and_close(by))):
                 pass
             assert query(empty[0], CONNECTED) == connected
 
     asyncio.run(move())
     assert query(empty[0], BY) == [("0",), ("1",), ("2",)]
-
-
-def cells_of(app: App) -> Cells:
-    assert isinstance(app.connector, Cells)
-    return app.connector
-
-
-def name_again(map_file: Path, dsn: str) -> None:
-    """Write the address of the server in another way."""
-    map_file.write_text(map_file.read_text().replace(dsn, f"{dsn} application_name='inturn new'"))

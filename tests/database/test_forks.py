@@ -37,10 +37,14 @@ def test_event_loops_of_forked_processes_defer_beside_that_of_their_parent(
         for n in range(JOBS):
             await task.defer_async(by=by, n=n)
 
+    async def defer_and_close(by: int) -> None:
+        await defer(by)
+        await app.close_async()
+
     async def fork() -> None:
         async with app.open_async():
             await task.defer_async()
-            with forked(lambda by: asyncio.run(defer(by))):
+            with forked(lambda by: asyncio.run(defer_and_close(by))):
                 await defer(0)
 
     asyncio.run(fork())

@@ -151,10 +151,19 @@ class FollowingConnector(PsycopgConnector):
     def _forget(self) -> None:
         super()._forget()
         forks.abandon(self._left)
-        self._left = None
+        self._left = self._closing = None
+
+    async def close_async(self) -> None:
+        self._close_left()
+        await super().close_async()
+        if self._closing is not None and not self._closing.done():
+            await self._closing  # a worker of the pool could outlive its loop's cancellation
 
     async def _find_async_pool(self) -> AsyncPool:
+        self._close_left()
+        return await super()._find_async_pool()
+
+    def _close_left(self) -> None:
         left, self._left = self._left, None
         if left is not None:
             self._closing = asyncio.create_task(left.close())
-        return await super()._find_async_pool()
