@@ -155,7 +155,7 @@ class HeldLocks:
                         "resource.busy: job %s runs without its resources: %s", job.id, busy
                     )
                     return
-                case OnBusy.WAIT:
+                case _:  # it has waited in vain, or fails at once
                     raise
         except LockBackendError as error:
             if spec.on_busy is not OnBusy.SNOOZE:
