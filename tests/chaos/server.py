@@ -124,10 +124,10 @@ class Server:
         return f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
-        """Connect past the proxy. None of our faults makes this connection read-only."""
+        """Connect past the proxy. None of our faults changes the settings of this connection."""
         settings = (
             "-c default_transaction_read_only=off -c search_path=inturn "
-            "-c default_transaction_isolation=read\\ committed"
+            "-c default_transaction_isolation=read\\ committed -c array_nulls=on"
         )
         return psycopg.connect(self.dsn, autocommit=autocommit, connect_timeout=5, options=settings)
 
