@@ -154,6 +154,7 @@ HONEST: Honest = {
     "without an answer": flood(TURNS + 1, answer="unknown"),
     "behind many that had begun before": flood(TURNS + 5, at=2.3),
     "its first process died": flood(TURNS + 1, attempt=2),
+    "a stopped process may have had its row": flood(TURNS + 1).stop(1.5, 2.1, "c"),
     "its first process never heard of it": flood(TURNS + 1).tell(
         2, "b", "log", what="job.found", text="job.found: 999 step was claimed by this worker"),
 }  # fmt: skip
@@ -204,4 +205,5 @@ LIES: Lies = {
         2, "b", "log", what="job.found", text="job.found: 0 step was claimed"), "starved"),
     "behind too many that had begun later": (flood(TURNS + 40, at=2.3), "starved"),
     "of a higher priority": (flood(TURNS + 1, priority=1), "starved"),
+    "after a process had been stopped": (flood(TURNS + 1).stop(1.1, 1.7, "c"), "starved"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from tests.evidence.evidence import Evidence, Job, Key, Run
@@ -71,7 +72,7 @@ def waits(evidence: Evidence) -> Iterator[tuple[Run, Counter[str | None]]]:
 
     That is how many jobs of each group, with at most the job's priority, were claimed after the
     job was committed by workers that serve its queue. If a worker had the job before, and died or
-    never heard of it, the job is not judged.
+    never heard of it, or any was silent meanwhile, the job is not judged.
     """
     runs = [run for run in evidence.runs if run.key in evidence.jobs]
     fences = [run.fence for run in runs]
@@ -81,12 +82,20 @@ def waits(evidence: Evidence) -> Iterator[tuple[Run, Counter[str | None]]]:
         first.setdefault(run.key, run)
     for key, run in first.items():
         job = evidence.jobs[key]
-        if run.attempt == 1 and job.committed is not None and _is_free(evidence, job):
+        is_judged = run.attempt == 1 and job.committed is not None and _is_free(evidence, job)
+        if is_judged and not _may_be_locked(evidence, job, run):
             fence = job.fence
             if fence is None:
                 fence = reached[bisect_right(reached, (job.committed, 0)) - 1][1]
             others = runs[bisect_right(fences, fence) : bisect_right(fences, run.fence - 1)]
             yield run, Counter(_groups(evidence, job, others))
+
+
+def _may_be_locked(evidence: Evidence, job: Job, run: Run) -> bool:
+    """Return True if a process was silent before this start: its open claim may have the row."""
+    since = job.committed or 0
+    each = chain.from_iterable(evidence.silences.values())
+    return any(silence.start <= run.begin and silence.end >= since for silence in each)
 
 
 def _groups(evidence: Evidence, job: Job, runs: list[Run]) -> Iterator[str | None]:
