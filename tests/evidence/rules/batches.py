@@ -71,8 +71,8 @@ def waits(evidence: Evidence) -> Iterator[tuple[Run, Counter[str | None]]]:
     """Yield first runs of jobs that could start at once, with what started before them.
 
     That is how many jobs of each group, with at most the job's priority, were claimed after the
-    job was committed by workers that serve its queue. If a worker had the job before, and died or
-    never heard of it, or any was silent meanwhile, the job is not judged.
+    job was committed by workers that serve its queue. A job is not judged if its
+    first worker died or never heard of it, or if any worker was silent while it waited.
     """
     runs = [run for run in evidence.runs if run.key in evidence.jobs]
     fences = [run.fence for run in runs]
