@@ -180,6 +180,9 @@ CREATE TABLE jobs (
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claim_id     uuid,
     fence        bigint,
+    -- Drawn from the sequence of ids as it came back into its line. NULL: it did not, or who brought
+    -- it back drew none (see line_from).
+    back_id      bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
     scheduled_at due_time,
     -- While it is scheduled: when scheduled_at was computed from a delay. NULL: the time was chosen
@@ -298,7 +301,7 @@ CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
         AND status IN ('todo', 'blocked', 'limited', 'paused');
 -- Those that may take a place before jobs that have already run: they had a time to wait for, an
 -- attempt, or another priority (see line_from).
-CREATE INDEX jobs_back ON jobs (lock, priority DESC, id)
+CREATE INDEX jobs_back ON jobs (lock, priority, back_id, id)
     WHERE lock IS NOT NULL AND keeps_lanes IS NULL
         AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)
         AND status IN ('todo', 'blocked', 'limited', 'paused');

@@ -73,7 +73,7 @@ SELECT * FROM (VALUES
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key, group_key, batch_id, locks, shared, keeps_lanes, delayed_at'),
+        'limit_key, group_key, batch_id, locks, shared, keeps_lanes, delayed_at, back_id'),
     ('table', 'finished_jobs', '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '

@@ -19,13 +19,17 @@ Steps = Iterator[Step["State"]]
 
 
 class Producer(NamedTuple):
-    """A transaction that defers one job: it takes an xid, draws an id, locks `jobs` and commits."""
+    """A transaction that defers one job: it takes an xid, draws an id, locks `jobs` and commits.
+
+    Or it brings a job back, and what it draws is the number of that job (back_id).
+    """
 
     has_xid: bool = False
     is_older: bool = False  # than the horizon: it had an xid when that was taken
     id: int = 0  # who has drawn one holds a lock on the sequence
     writes: bool = False  # holds the lock of an INSERT on `jobs`
     is_over: bool = False
+    brings: int = 0  # the job that comes back
 
 
 class Worker(NamedTuple):
@@ -34,11 +38,13 @@ class Worker(NamedTuple):
     has_horizon: bool = False
     session: int = 0
     floor: int = 0
+    floor_final: int = 0  # what was final before the search that noted the floor
 
 
 class State(NamedTuple):
     producers: tuple[Producer, ...]
     jobs: tuple[str, ...]  # by id - 1
+    numbers: tuple[int, ...]  # of the jobs, as they came back; 0: it drew none
     returns: int  # that may still happen
     sessions: int  # that may still end
     worker: Worker = Worker()
@@ -56,8 +62,10 @@ class Floor:
 
     def start(self) -> State:
         producers = (Producer(),) * self.scope.jobs
-        jobs = (NONE,) * self.scope.jobs
-        return State(producers, jobs, self.scope.returns, self.scope.sessions)
+        jobs = (GONE,) * self.scope.gone + (NONE,) * (self.scope.jobs + self.scope.returns)
+        returns, sessions = self.scope.returns, self.scope.sessions
+        start = State(producers, jobs, (0,) * len(jobs), returns, sessions)
+        return start._replace(last_id=self.scope.gone)
 
     def steps(self, state: State) -> Steps:
         for number, each in enumerate(state.producers):
@@ -82,6 +90,10 @@ class Floor:
         else:
             over = state._replace(producers=put(state.producers, number, Producer(is_over=True)))
             committed = over._replace(jobs=put(state.jobs, own.id - 1, WAITS))
+            if own.brings:
+                numbers = put(state.numbers, own.brings - 1, own.id)
+                jobs = put(state.jobs, own.brings - 1, BACK)
+                committed = over._replace(jobs=jobs, numbers=numbers)
             yield Step(f"producer {number} commits {own.id}", committed)
             yield Step(f"producer {number} rolls back", over, helps=False)
             return
@@ -95,25 +107,39 @@ class Floor:
         is_known = worker.session == state.session or self.breaks("a floor outlives its session")
         floor = worker.floor if is_known else 0
         waiting = [id for id, job in enumerate(jobs, 1) if job in (WAITS, BACK)]
-        found = [id for id in waiting if id >= floor or jobs[id - 1] == BACK]
+        known = (
+            worker.final if self.breaks("a number is old once it is final") else worker.floor_final
+        )
+        old = {id for id, number in enumerate(state.numbers, 1) if 0 < number <= known}
+        found = [id for id in waiting if id >= floor or (jobs[id - 1] == BACK and id not in old)]
         head = state.awaited or min(found, default=0)
         if not head:
             broken = SKIPPED if waiting else ""
             if RUNS in state.jobs or broken:
                 yield Step("the lane is empty", state._replace(jobs=jobs, broken=broken))
             return
+        workers = [worker]
         if not state.awaited or self.breaks("a job that the lane waits for counts as found"):
-            worker = self.raise_floor(worker, head)
+            workers = self.note_first(worker, head)
         skips = "".join(f", skips {id}" for id, job in enumerate(jobs, 1) if head > id >= floor)
         broken = SKIPPED if not state.awaited and min(waiting) < head else ""
         jobs = put(jobs, head - 1, RUNS)
-        after = state._replace(jobs=jobs, worker=worker, awaited=0, broken=broken)
-        yield Step(f"starts {head} from floor {floor}{skips}", after)
+        for worker in workers:
+            after = state._replace(jobs=jobs, worker=worker, awaited=0, broken=broken)
+            yield Step(f"starts {head} from floor {floor}{skips}", after)
 
-    def raise_floor(self, worker: Worker, head: int) -> Worker:
-        """The look has seen all final ids below the head: none of them waits, or will."""
+    def note_first(self, worker: Worker, head: int) -> list[Worker]:
+        """The look has seen all final ids below the head: none of them waits, or will.
+
+        If the head is below the floor, the worker may keep its floor or take the lower one.
+        """
         seen = head if self.breaks("the floor is the last job") else min(head, worker.final + 1)
-        return worker._replace(floor=max(worker.floor, seen))
+        noted = worker._replace(floor=seen, floor_final=worker.final)
+        if seen >= worker.floor:
+            return [noted]
+        if self.breaks("a floor stays with what is final now"):
+            worker = worker._replace(floor_final=worker.final)
+        return [worker, noted]
 
     def final_ids(self, state: State) -> Steps:
         """Note the last id, then take a transaction id, and wait until all older ones are over."""
@@ -151,14 +177,21 @@ class Floor:
             return
         worker = worker._replace(final=noted, noted=None, has_horizon=False)
         if RUNS in state.jobs and self.breaks("the floor rises without a look"):
-            worker = self.raise_floor(worker, state.jobs.index(RUNS) + 1)
+            worker = self.note_first(worker, state.jobs.index(RUNS) + 1)[0]
         yield Step(what, state._replace(worker=worker), helps=False)
 
     def come_back(self, state: State) -> Steps:
-        """A job that runs is retried, or one that has ended is restored."""
+        """A job that runs is retried, or one that has ended is restored or was scheduled."""
         mark = WAITS if self.breaks("a job comes back without a mark") else BACK
         for id, job in enumerate(state.jobs, 1):
-            after = state._replace(jobs=put(state.jobs, id - 1, mark))
+            if id in (each.brings for each in state.producers if not each.is_over):
+                continue
+            if job == GONE:
+                own = Producer(brings=id)
+                after = state._replace(producers=(*state.producers, own))
+                yield Step(f"{id} begins to come back", after, helps=False)
+            numbers = put(state.numbers, id - 1, 0)
+            after = state._replace(jobs=put(state.jobs, id - 1, mark), numbers=numbers)
             if job in (RUNS, GONE):
                 yield Step(f"{id} comes back into the line", after, helps=False)
             if job == RUNS:
@@ -185,6 +218,6 @@ class Floor:
         return state._replace(producers=tuple(sorted(state.producers)))
 
     def is_drained(self, state: State) -> bool:
-        return all(each.is_over for each in state.producers) and not (
+        return all(each.is_over for each in state.producers if not each.brings) and not (
             {WAITS, BACK, RUNS} & set(state.jobs)
         )

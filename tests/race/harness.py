@@ -12,7 +12,7 @@ a protection is taken out of the text of a shipped file, and the same story must
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, LiteralString, NamedTuple, cast
@@ -24,6 +24,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg.types.json import Jsonb
 
+from inturn.operations.engine.claim import Floors
 from inturn.sql import SCHEMA, source_file
 from tests import kept
 
@@ -409,7 +410,7 @@ class Worker(Session):
         patient: bool = False,
         slots: int | None = None,
         since: int | None = None,
-        floors: Mapping[str, tuple[int, int]] | None = None,
+        floors: Floors | None = None,
     ) -> list[Job]:
         """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
         if floors:
@@ -457,7 +458,7 @@ class Worker(Session):
         *jobs: Job,
         want: int = 10,
         status: str = "succeeded",
-        floors: Mapping[str, tuple[int, int]] | None = None,
+        floors: Floors | None = None,
     ) -> Finished:
         """Finish jobs, and look for the next ones from these floors on."""
         if floors:

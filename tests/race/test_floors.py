@@ -13,7 +13,7 @@ from tests.race.harness import Job, Mutation, Session, Stage, promise, story
 
 Return = Iterator[int]  # yields the job that will come back, and then brings it back
 NO_LOOK_BACK = Mutation(
-    "nothing is looked for behind the floor", "line_from.sql", "AND jobs.id < p_id", "AND false"
+    "nothing is looked for behind the floor", "line_from.sql", "HAVING count(*) > 0", "HAVING false"
 )
 FINAL_AT_ONCE = Mutation(
     "ids are final at once",
@@ -30,7 +30,7 @@ class Chain:
         self.worker = stage.worker()
         self.job: Job | None = None
         self.final = 0
-        self.floor = (0, 0)
+        self.floor = (0, 0, 0)
 
     def learn(self, patient: bool = False) -> int | None:
         """Ask which ids are final, twice, as a worker does between many jobs."""
@@ -46,11 +46,12 @@ class Chain:
     def hand_over(self, priority: int = 0) -> int | None:
         """End the job, and return the next one, which must have this priority."""
         assert self.job is not None
-        following = self.worker.finish(self.job, floors={"a": self.floor}).following
+        final = self.final
+        following = self.worker.finish(self.job, floors={"a": [self.floor]}).following
         self.job = following[0] if following else None
         if self.job is None:
             return None
-        self.floor = priority, min(self.job.id, self.final + 1)
+        self.floor = priority, min(self.job.id, final + 1), final
         return self.job.id
 
     def run(self, count: int) -> None:
@@ -63,7 +64,7 @@ class Chain:
         for _ in range(count - 1):
             self.hand_over()
         assert self.job is not None
-        promise(self.floor == (0, self.job.id), "all is final")
+        promise(self.floor[:2] == (0, self.job.id), "all is final")
 
 
 @story(FINAL_AT_ONCE)
@@ -287,7 +288,7 @@ def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage)
     comes = come_from_the_history(chain)
     job = next(comes)
     chain.run(4)
-    worker, floors = chain.worker, {"a": chain.floor}
+    worker, floors = chain.worker, {"a": [chain.floor]}
     worker.defer("a", 0, 0)
     assert chain.job is not None
     worker.finish(chain.job, want=0, floors=floors)
@@ -307,15 +308,15 @@ def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage)
     Mutation(
         "a lane begins at the highest floor",
         "lane_heads.sql",
-        "(p_floors -> lane.lock ->> 1)::bigint",
-        "(SELECT max((each.value ->> 1)::bigint) FROM jsonb_each(p_floors) AS each)",
+        "line_from(lane.lock, p_floors -> lane.lock)",
+        "line_from(lane.lock, (SELECT value FROM jsonb_each(p_floors) ORDER BY value DESC LIMIT 1))",
     )
 )
 def test_each_lane_begins_at_its_own_floor(stage: Stage) -> None:
     worker = stage.worker()
     worker.final_ids()
     [_], [low], [_], [high] = (worker.defer(lock) for lock in ("b", "b", "a", "a"))
-    done = worker.finish(*worker.claim(2), floors={"a": (0, high), "b": (0, low)})
+    done = worker.finish(*worker.claim(2), floors={"a": [(0, high, 0)], "b": [(0, low, 0)]})
     promise({job.id for job in done.following} == {low, high}, "both are found")
 
 
@@ -374,11 +375,15 @@ def come_after_a_parent(chain: Chain) -> Return:
 def come_from_another_priority(chain: Chain) -> Return:
     [job] = chain.worker.defer("a", -1)
     yield job
+    move(chain, job, 0)
+
+
+def move(chain: Chain, job: int, priority: int) -> None:
     chain.worker.run(
         "SELECT change_jobs('move', %s, ROW('{todo,blocked}', NULL, NULL, NULL, NULL, NULL, NULL, "
-        "NULL, NULL, NULL, NULL, NULL)::job_filter, p_priority => 0)",
-        [job],
-    )
+        "NULL, NULL, NULL, NULL, NULL)::job_filter, p_priority => %s)",
+        [job], priority,
+    )  # fmt: skip
 
 
 def replace(chain: Chain, delay: str | None) -> int:
@@ -444,6 +449,119 @@ def bring_back(stage: Stage, way: Callable[[Chain], Return]) -> None:
     promise(chain.hand_over() == last, "in order")
 
 
+@story(FINAL_AT_ONCE)
+def test_a_job_that_comes_back_late_is_found(stage: Stage) -> None:
+    """Its number was drawn before others that are final, in a transaction that is still open."""
+    chain, slow, quick = Chain(stage), stage.worker(), stage.session()
+    [job] = chain.worker.defer("a", delay="1 hour")
+    chain.run(4)
+    slow.begin()
+    slow.hasten("2 hours")
+    slow.claim(0)  # promotes it
+    [second], [third] = quick.defer("a"), quick.defer("a")
+    chain.learn()
+    promise(chain.hand_over() == second, "the other one is not back yet")
+    slow.commit()
+    promise(chain.hand_over() == job, "it is found")
+    promise(chain.hand_over() == third, "in order")
+
+
+@story(
+    Mutation(
+        "a retry draws a number before it has a transaction id",
+        "retry.sql",
+        "v_own     xid8 := pg_current_xact_id();",
+        "v_own     xid8;",
+    )
+)
+def test_who_brings_a_job_back_has_a_transaction_id_before_the_number(stage: Stage) -> None:
+    """A free job that is retried into a lane has no lane whose row would be locked first."""
+    chain, slow, quick = Chain(stage), stage.worker(), stage.session()
+    chain.worker.defer(None)
+    job = slow.claim_one()
+    chain.run(4)
+    into_lane = (
+        "SELECT retry(%s, %s, '{0}', '{\"{}\"}', p_locks => '{a}')",
+        [job.id], [job.claim_id],
+    )  # fmt: skip
+    slow.start_until("describe_attempt", slow.run, *into_lane)
+    [second], [third] = quick.defer("a"), quick.defer("a")
+    chain.learn()
+    promise(chain.hand_over() == second, "the other one is not back yet")
+    slow.resume()
+    promise(chain.hand_over() == job.id, "it is found")
+    promise(chain.hand_over() == third, "in order")
+
+
+@story(
+    Mutation(
+        "what came back is no news",
+        "line_from.sql",
+        "AND jobs.back_id > v_floor.final",
+        "AND false",
+    ),
+)
+def test_a_job_that_has_drawn_a_number_is_found(stage: Stage) -> None:
+    bring_back(stage, come_from_a_delay)
+
+
+@story(
+    Mutation(
+        "what has no number is not looked for",
+        "line_from.sql",
+        "AND jobs.back_id IS NULL",
+        "AND false",
+    ),
+)
+def test_a_job_that_came_back_without_a_number_is_found(stage: Stage) -> None:
+    bring_back(stage, come_from_the_history)
+
+
+def come_from_a_delay_at_once(chain: Chain, *priorities: int) -> int:
+    [job] = chain.worker.defer("a", *priorities, delay="1 hour", on_retry="release")
+    chain.worker.hasten("2 hours")
+    chain.worker.claim(0)
+    chain.worker.hasten("0")
+    return job
+
+
+@story(
+    Mutation(
+        "a moved job keeps its number",
+        "move_waiting.sql",
+        "CASE WHEN coalesce(p_priority, priority) = priority THEN back_id END",
+        "back_id",
+    ),
+)
+def test_a_job_that_moves_has_no_number_any_more(stage: Stage) -> None:
+    chain = Chain(stage)
+    job = come_from_a_delay_at_once(chain, -1)
+    chain.run(4)
+    [last] = chain.worker.defer("a")
+    move(chain, job, 0)
+    promise(chain.hand_over() == job, "it comes before younger ones")
+    promise(chain.hand_over() == last, "in order")
+
+
+@story(
+    Mutation(
+        "a delayed job keeps its number",
+        "retry.sql",
+        "back_id = CASE WHEN ended.due_at > clock() THEN NULL",
+        "back_id = CASE WHEN ended.due_at > clock() THEN jobs.back_id",
+    ),
+)
+def test_a_job_that_waits_for_a_retry_has_no_number_any_more(stage: Stage) -> None:
+    chain = Chain(stage)
+    job = come_from_a_delay_at_once(chain)
+    chain.worker.retry(chain.worker.claim_one(), delay="1 hour")
+    chain.run(4)
+    [last] = chain.worker.defer("a")
+    chain.worker.retry_job(job)
+    promise(chain.hand_over() == job, "it comes before younger ones")
+    promise(chain.hand_over() == last, "in order")
+
+
 @story(
     Mutation(
         "a job that was moved has no mark",
@@ -460,14 +578,14 @@ def test_a_job_with_another_priority_is_found(stage: Stage) -> None:
     Mutation(
         "nothing is looked for above the floor",
         "line_from.sql",
-        "AND jobs.priority > p_priority",
+        "AND jobs.priority > v_floor.priority",
         "AND false",
     ),
     Mutation(
         "nothing is looked for below the floor",
         "line_from.sql",
-        "AND jobs.priority < p_priority",
-        "AND false",
+        "v_above := CASE WHEN NOT FOUND THEN v_floor.priority END;",
+        "v_above := NULL;",
     ),
 )
 def test_jobs_of_other_priorities_are_found(stage: Stage) -> None:

@@ -58,7 +58,12 @@ MUTANTS = [
         "IF v_horizon IS NOT NULL THEN",
         "IF v_horizon IS NOT NULL OR p_patient THEN",
     ),
-    Mutation("nothing is looked for behind", "line_from.sql", "AND jobs.id < p_id", "AND false"),
+    Mutation(
+        "nothing is looked for behind", "line_from.sql", "HAVING count(*) > 0", "HAVING false"
+    ),
+    Mutation(
+        "a number is final at once", "line_from.sql", "(floor.value ->> 2)::bigint", "1000000000"
+    ),
 ]
 
 

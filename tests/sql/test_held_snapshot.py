@@ -15,10 +15,11 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from inturn.database import drive
 from inturn.embedded import Server
-from inturn.model import Ended, Job, Status
+from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation
 from inturn.operations.engine import claim, finish
 from inturn.schema.migrate import migrate
@@ -159,6 +160,68 @@ def test_growth_is_seen(lane: Lane) -> None:
     assert lane.pages(2_000, begins_at_floors=False) > 3 * early
 
 
+AT_ONCE = 30  # jobs that come at the same time
+
+
+def come(lane: Lane, priority: int = 0, delay: str | None = None) -> None:
+    lane.connection.execute(
+        "SELECT count(defer('t', lock => 'a', priority => %s, scheduled_at => clock() + %s)) "
+        "FROM generate_series(1, %s)",
+        [priority, delay, AT_ONCE],
+    )
+
+
+def run_scheduled_jobs(lane: Lane) -> None:
+    come(lane, delay="1 ms")
+    lane.connection.execute("SELECT pg_sleep(0.002)")
+    lane.direct.do(claim.claim(lane.id, None, 0, False, 0))
+    run(lane, AT_ONCE)
+
+
+def run_two_priorities(lane: Lane) -> None:
+    for priority in (0, 1):
+        come(lane, priority)
+    run(lane, 2 * AT_ONCE)
+
+
+def run_and_retry_each_job(lane: Lane) -> None:
+    come(lane)
+    for _ in range(AT_ONCE):
+        run(lane, 1)
+        lane.direct.do(finish.retry([Again(lane.job, timedelta(0))]))
+        [lane.job] = lane.direct.do(claim.claim(lane.id, None, 1, False, 1))
+
+
+def run(lane: Lane, count: int) -> None:
+    lane.connection.execute("UPDATE jobs SET status = 'blocked' WHERE status = 'todo'")
+    for _ in range(count):
+        assert lane.hand_over()
+
+
+def search_pages(lane: Lane, *, begins_at_floors: bool = True) -> float:
+    known = lane.floors.latest() if begins_at_floors else {}
+    with lane.counter.count() as work:
+        lane.connection.execute("SELECT FROM lane_heads('{a}', %s)", [Jsonb(known)])
+    return work.pages
+
+
+@pytest.mark.parametrize("lane", ["of a reader"], indirect=True)
+@pytest.mark.parametrize(
+    "run_some", [run_scheduled_jobs, run_two_priorities, run_and_retry_each_job]
+)
+def test_a_search_does_not_grow_with_jobs_that_came_back(
+    lane: Lane, run_some: Callable[[Lane], None]
+) -> None:
+    lane.begin(2 * AT_ONCE)
+    pages = []
+    for ran in (300, 900):
+        while lane.ran < ran:
+            run_some(lane)
+        pages.append(search_pages(lane))
+    assert pages[1] < FLAT * pages[0]
+    assert search_pages(lane, begins_at_floors=False) > 3 * pages[1], "it is seen"
+
+
 STAND_STILL = "SELECT set_config('inturn.clock', now()::text, false)"
 LOOK_AT = "SELECT nullif(current_setting('inturn.front_at', true), '')::timestamptz - now()"
 
@@ -193,7 +256,7 @@ def test_a_floor_is_used_only_after_a_look_that_read_much(lane: Lane) -> None:
             [look_at],
         )
         call = finish.finish(
-            lane.id, None, 1, [Ended(lane.job, Status.SUCCEEDED)], (), {"a": (0, beyond)},
+            lane.id, None, 1, [Ended(lane.job, Status.SUCCEEDED)], (), {"a": [(0, beyond, 0)]},
             lane.floors.horizon,
         )  # fmt: skip
         following = lane.direct.do(call).next

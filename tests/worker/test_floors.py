@@ -13,7 +13,15 @@ from inturn.model import Ended, Job, Status
 from inturn.operations.engine import claim, finish
 from inturn.operations.engine.finish import FinalIds
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.floors import EVERY, HOT, MOST_LANES, SOON, Floors
+from inturn.worker.floors import (
+    EVERY,
+    HOT,
+    MANY_BACK,
+    MOST_LANES,
+    MOST_PRIORITIES,
+    SOON,
+    Floors,
+)
 from tests.conftest import Query
 
 
@@ -64,18 +72,36 @@ def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
     assert [asked[:2] for asked in server.asked] == [(None, None), (100, "1")]
     assert (floors.final, floors.horizon) == (100, "2")
     hand_over(floors, 90, final=100)
-    assert floors.of(ended("a", "a", "b", None)) == {"a": (0, 90)}
+    assert floors.of(ended("a", "a", "b", None)) == {"a": [(0, 90, 100)]}
 
 
 def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
     floors, _ = make()
     hand_over(floors, *range(1, HOT))
     hand_over(floors, 90, final=50)
-    assert floors.of(ended("a")) == {"a": (0, 51)}
-    hand_over(floors, 30, final=50)
-    assert floors.of(ended("a")) == {"a": (0, 51)}, "it never falls"
-    hand_over(floors, 95, final=100, priority=3)
-    assert floors.of(ended("a")) == {"a": (3, 95)}, "one floor a lane"
+    assert floors.of(ended("a")) == {"a": [(0, 51, 50)]}
+
+
+def test_a_floor_stays_if_a_job_comes_back_and_follows_if_many_do() -> None:
+    floors, _ = make()
+    hand_over(floors, *range(1, HOT))
+    hand_over(floors, 900, final=1_000)
+    assert floors.of(ended("a")) == {"a": [(0, 900, 1_000)]}
+    hand_over(floors, 30, 31, 50, 20, *range(51, 50 + MANY_BACK), final=2_000)
+    assert floors.of(ended("a")) == {"a": [(0, 900, 1_000)]}, "not all of them rose"
+    hand_over(floors, 100, final=3_000)
+    assert floors.of(ended("a")) == {"a": [(0, 100, 3_000)]}
+
+
+def test_a_lane_has_a_floor_for_each_of_its_latest_priorities() -> None:
+    floors, _ = make()
+    hand_over(floors, *range(1, HOT))
+    for priority, id in [(0, 90), (3, 95), (1, 80), (3, 96)]:
+        hand_over(floors, id, final=100, priority=priority)
+    assert floors.of(ended("a")) == {"a": [(3, 96, 100), (1, 80, 100), (0, 90, 100)]}
+    for priority in range(10, 8 + MOST_PRIORITIES):
+        hand_over(floors, 99, final=100, priority=priority)
+    assert floors.of(ended("a"))["a"][-2:] == [(3, 96, 100), (1, 80, 100)], "0 is the oldest"
 
 
 def test_a_new_session_starts_over() -> None:
@@ -124,7 +150,7 @@ def test_the_coldest_lanes_are_forgotten() -> None:
         floors.note_first([job(1, f"lane {number}")], 9)
         if number % 900 == 0:
             hand_over(floors, 8, final=9)
-    assert floors.of(ended("a")) == {"a": (0, 8)}
+    assert floors.of(ended("a")) == {"a": [(0, 8, 9)]}
     floors.note_first([job(1, f"lane {number}") for number in range(MOST_LANES)], 9)
     assert floors.of(ended("a")) == {}
 
@@ -154,7 +180,7 @@ async def test_a_job_that_its_lane_waited_for_counts_as_found_by_no_search(
 
 def test_names_of_lanes_are_sent_as_they_are() -> None:
     """A database with the encoding SQL_ASCII cannot read what JSON escapes."""
-    floors = {"Müller": (0, 1)}
+    floors = {"Müller": [(0, 1, 1)]}
     outcome = Ended(job(1), Status.FAILED, error="für")
     for call in [
         claim.claim(uuid4(), None, 1, False, 1, floors=floors),

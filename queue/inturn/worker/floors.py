@@ -7,10 +7,12 @@ that wait. A search from the front would walk over them after every job.
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from inturn.model import Ended, Job
+from inturn.operations.engine import claim
 from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
@@ -21,27 +23,50 @@ EVERY, SOON = 256, 32
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
+MOST_PRIORITIES = 8  # of a lane
+MANY_BACK = 8
+
+
+class Floor(NamedTuple):
+    """No job of the priority with a lower id waited when all ids up to `final` were final."""
+
+    id: int
+    final: int
+    last: int  # the job that was found last
+    rising: int  # how many jobs in a row were found, each with a higher id than the last
 
 
 @dataclass(slots=True)
-class LaneFloor:
-    """How many jobs the lane has run, and its floor: a priority and an id."""
+class LaneFloors:
+    """How many jobs the lane has run, and the floors of its latest priorities."""
 
     found: int = 0
-    floor: tuple[int, int] | None = None
+    floors: dict[int, Floor] = field(default_factory=dict)  # by priority, the latest is the last
 
     def note_first(self, job: Job, final: int) -> None:
-        reached = job.priority, min(job.id, final + 1)
-        if self.floor is None or self.floor[0] != job.priority or self.floor < reached:
-            self.floor = reached
+        reached = min(job.id, final + 1)
+        floor = self.floors.pop(job.priority, None) or Floor(0, 0, 0, 0)
+        rising = floor.rising + 1 if job.id > floor.last else 0
+        # A floor does not fall to a job that came back, or each search would walk over what has run
+        # since. But if many came back at once, it goes with them, or each would look at them all.
+        if reached >= floor.id or rising >= MANY_BACK:
+            floor = floor._replace(id=reached, final=final)
+        self.floors[job.priority] = floor._replace(last=job.id, rising=rising)
+        if len(self.floors) > MOST_PRIORITIES:
+            del self.floors[next(iter(self.floors))]
+
+    def as_list(self) -> list[claim.Floor]:
+        """Return the floors as line_from.sql reads them."""
+        ranked = sorted(self.floors.items(), reverse=True)
+        return [(priority, floor.id, floor.final) for priority, floor in ranked]
 
 
 class Floors:
     """The floors of the lanes that the worker runs, as seen over one connection.
 
     If a search has found a job first in its lane, no job of its priority with a lower id can come
-    later if that id was final before, except one that comes back, and those are found without a
-    floor (line_from.sql). A job that its lane waited for was not searched for.
+    later if that id was final before, except one that comes back, and those are found by a number
+    (line_from.sql). A job that its lane waited for was not searched for.
     """
 
     def __init__(self, connection: WorkerConnection) -> None:
@@ -56,7 +81,7 @@ class Floors:
     def _begin(self) -> None:
         self.final = 0  # all ids up to this one are final
         self.are_due = False  # it is time to ask again
-        self._lanes: OrderedDict[str, LaneFloor] = OrderedDict()  # the latest is the last
+        self._lanes: OrderedDict[str, LaneFloors] = OrderedDict()  # the latest is the last
         self._count = 0  # calls with jobs of hot lanes since we asked
 
     async def refresh(self) -> None:
@@ -77,19 +102,19 @@ class Floors:
             self.final = final
         self._noted, self.horizon, self._noted_at = noted, horizon, asked_at
 
-    def of(self, ended: Iterable[Ended]) -> dict[str, tuple[int, int]]:
+    def of(self, ended: Iterable[Ended]) -> dict[str, list[claim.Floor]]:
         """Return the floors of the lanes of these jobs."""
         return self._among(outcome.job.lock for outcome in ended)
 
-    def latest(self) -> dict[str, tuple[int, int]]:
+    def latest(self) -> dict[str, list[claim.Floor]]:
         """Return the floors of the lanes that ran last."""
         return self._among(islice(reversed(self._lanes), MOST_AT_ONCE))
 
-    def _among(self, locks: Iterable[str | None]) -> dict[str, tuple[int, int]]:
+    def _among(self, locks: Iterable[str | None]) -> dict[str, list[claim.Floor]]:
         return {
-            lock: lane.floor
+            lock: lane.as_list()
             for lock in locks
-            if lock is not None and (lane := self._lanes.get(lock)) and lane.floor
+            if lock is not None and (lane := self._lanes.get(lock)) and lane.floors
         }
 
     def note_first(self, jobs: Iterable[Job], final: int) -> None:
@@ -103,7 +128,7 @@ class Floors:
                 continue
             lane = self._lanes.get(job.lock)
             if lane is None:
-                lane = self._lanes[job.lock] = LaneFloor()
+                lane = self._lanes[job.lock] = LaneFloors()
             else:
                 self._lanes.move_to_end(job.lock)
             lane.found += 1

@@ -19,7 +19,7 @@ CREATE OR REPLACE FUNCTION finish(
     p_errors   jsonb[],       -- what went wrong, or NULL
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
     p_forget   job_status[] DEFAULT '{}', -- jobs with these statuses leave no history
-    p_floors   jsonb DEFAULT NULL,        -- where to begin in some lanes: {lock: [priority, id]}
+    p_floors   jsonb DEFAULT NULL,        -- where to begin in some lanes (see line_from)
     p_horizon  text DEFAULT NULL          -- as final_ids gave it in the session of these floors
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
 LANGUAGE plpgsql AS $$

@@ -22,6 +22,7 @@ CREATE OR REPLACE FUNCTION retry(
 ) RETURNS TABLE (id bigint, busy boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_own     xid8 := pg_current_xact_id();   -- before it draws numbers (see final_ids)
     v_held    record;
     v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes
     v_again   record;
@@ -47,6 +48,7 @@ BEGIN
         SET status = CASE WHEN ended.due_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
             scheduled_at = ended.due_at,
             delayed_at = CASE WHEN ended.at IS NULL AND ended.due_at > clock() THEN clock() END,
+            back_id = CASE WHEN ended.due_at > clock() THEN NULL ELSE nextval('jobs_id_seq') END,
             claim_id = NULL,
             worker_id = NULL,
             priority = coalesce(ended.priority, jobs.priority),

@@ -36,8 +36,9 @@ NEXT_WAKE = (
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
 Queues = list[str] | None  # None: all
-# Where to begin in a lane: its jobs of this priority with ids lower than this one are gone.
-Floors = Mapping[str, tuple[int, int]]
+# Where to begin in a lane: [priority, id, final], as in line_from.sql.
+Floor = tuple[int, int, int]
+Floors = Mapping[str, Sequence[Floor]]
 _read_json = json.JSONDecoder().decode  # json.loads would check for a BOM
 
 

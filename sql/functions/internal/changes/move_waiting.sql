@@ -16,7 +16,8 @@ BEGIN
         SET priority = coalesce(p_priority, priority), queue = coalesce(p_queue, queue),
             -- it has another place, as if it came back (see line_from)
             delayed_at = CASE WHEN scheduled_at IS NULL AND p_priority <> priority
-                              THEN clock() ELSE delayed_at END
+                              THEN clock() ELSE delayed_at END,
+            back_id = CASE WHEN coalesce(p_priority, priority) = priority THEN back_id END
         WHERE id = ANY (p_ids)
         RETURNING limit_gate(limit_key) AS gate
     )

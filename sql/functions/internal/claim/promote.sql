@@ -14,7 +14,8 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), ready AS (
-        UPDATE jobs SET status = 'todo'
+        -- They are locked, so we have a transaction id (see final_ids).
+        UPDATE jobs SET status = 'todo', back_id = nextval('jobs_id_seq')
         WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due WHERE due.has_parents IS NOT TRUE))
     )
     SELECT array_agg(due.id) FILTER (WHERE due.has_parents),

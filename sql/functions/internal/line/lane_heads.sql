@@ -21,8 +21,7 @@ LANGUAGE sql STABLE AS $$
             jobs.task
         FROM jobs
         WHERE jobs.id = CASE WHEN p_floors ? lane.lock
-            THEN (SELECT id FROM line_from(lane.lock, (p_floors -> lane.lock ->> 0)::integer,
-                      (p_floors -> lane.lock ->> 1)::bigint)
+            THEN (SELECT id FROM line_from(lane.lock, p_floors -> lane.lock)
                   ORDER BY priority DESC, id LIMIT 1)
             ELSE (SELECT id FROM line_of(lane.lock, 1) ORDER BY priority DESC, id LIMIT 1) END
         LIMIT 1

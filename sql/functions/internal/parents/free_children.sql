@@ -10,6 +10,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
             has_parents = nullif(waits, false),
+            back_id = CASE WHEN NOT waits THEN nextval('jobs_id_seq') END,
             -- It is due only now: it could not have started before.
             scheduled_at = CASE WHEN p_status = 'pending' THEN clock() ELSE jobs.scheduled_at END
         FROM (
