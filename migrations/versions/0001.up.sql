@@ -180,8 +180,8 @@ CREATE TABLE jobs (
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claim_id     uuid,
     fence        bigint,
-    -- Drawn from the sequence of ids as it came back into its line. NULL: it did not, or who brought
-    -- it back drew none (see line_from).
+    -- Drawn from the sequence of ids when it came back into its line. NULL: it did not, or whoever
+    -- brought it back drew none (see line_from).
     back_id      bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
     scheduled_at due_time,

@@ -497,7 +497,7 @@ def test_who_brings_a_job_back_has_a_transaction_id_before_the_number(stage: Sta
     Mutation(
         "what came back is no news",
         "line_from.sql",
-        "AND jobs.back_id > v_floor.final",
+        "AND jobs.back_id > (SELECT v_floor.final)",
         "AND false",
     ),
 )
@@ -541,6 +541,28 @@ def test_a_job_that_moves_has_no_number_any_more(stage: Stage) -> None:
     move(chain, job, 0)
     promise(chain.hand_over() == job, "it comes before younger ones")
     promise(chain.hand_over() == last, "in order")
+
+
+@story(
+    Mutation("a changed job keeps its number", "retry_job_changed.sql", "back_id = NULL,", "")
+)
+def test_a_job_that_is_changed_has_no_number_any_more(stage: Stage) -> None:
+    """It has halted four lanes, is brought back by way of one, and changed by way of two others."""
+    chain = Chain(stage)
+    worker = chain.worker
+    [(job,)] = worker.run(
+        "SELECT defer('task', locks => '{a,b,c,d}', priority => -1, on_failure => 'halt')"
+    )
+    worker.finish(worker.claim_one(), status="failed", want=0)
+    worker.run("SELECT resume_lane('a'), retry_head('b')")
+    worker.run("SELECT retry_job_changed(%s, clock() + '1 hour')", job)
+    worker.hasten("2 hours")
+    worker.claim(0)
+    worker.hasten("0")
+    chain.run(4)
+    worker.defer("a")
+    worker.run("SELECT retry_job_changed(%s, NULL, 0)", job)
+    promise(chain.hand_over() is None, "it is next, and a claim must try its lanes")
 
 
 @story(

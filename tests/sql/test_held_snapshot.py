@@ -214,12 +214,30 @@ def test_a_search_does_not_grow_with_jobs_that_came_back(
 ) -> None:
     lane.begin(2 * AT_ONCE)
     pages = []
-    for ran in (300, 900):
+    for ran in (200, 600):
         while lane.ran < ran:
             run_some(lane)
         pages.append(search_pages(lane))
     assert pages[1] < FLAT * pages[0]
     assert search_pages(lane, begins_at_floors=False) > 3 * pages[1], "it is seen"
+
+
+@pytest.mark.parametrize("lane", ["of a reader"], indirect=True)
+def test_a_search_does_not_read_all_jobs_that_come_back_at_once(lane: Lane) -> None:
+    """The statistics say that many numbers are new, and that few ids are low."""
+    lane.begin(2 * AT_ONCE)
+    while lane.ran < 300:
+        run_scheduled_jobs(lane)
+    early = search_pages(lane)
+    for _ in range(20):
+        come(lane, delay="1 ms")
+    come(lane)
+    lane.connection.execute("SELECT pg_sleep(0.002)")
+    lane.direct.do(claim.claim(lane.id, None, 0, False, 0))
+    run(lane, AT_ONCE)
+    lane.connection.execute("ANALYZE jobs")
+    run(lane, 2 * floors.MANY_BACK + floors.SOON)
+    assert search_pages(lane) < FLAT * early
 
 
 STAND_STILL = "SELECT set_config('inturn.clock', now()::text, false)"

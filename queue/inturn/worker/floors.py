@@ -24,7 +24,10 @@ PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming fin
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
 MOST_PRIORITIES = 8  # of a lane
-MANY_BACK = 8
+# Jobs in a row that came back, each with a higher id than the one before, after which the floor
+# falls to them. Until then, each search reads all that came back at once. Then one of them walks
+# over all that has run since.
+MANY_BACK = 64
 
 
 class Floor(NamedTuple):
@@ -33,7 +36,7 @@ class Floor(NamedTuple):
     id: int
     final: int
     last: int  # the job that was found last
-    rising: int  # how many jobs in a row were found, each with a higher id than the last
+    rising: int  # how many jobs in a row had a higher id than the one before
 
 
 @dataclass(slots=True)

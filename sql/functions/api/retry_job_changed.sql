@@ -72,6 +72,7 @@ BEGIN
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
         delayed_at = CASE WHEN p_at IS NULL THEN delayed_at END,
+        back_id = NULL,   -- it may have another place now (see line_from)
         priority = coalesce(p_priority, priority),
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;

@@ -20,15 +20,15 @@ BEGIN
         WHERE job.id = p_id AND job.finished_at BETWEEN p_from AND p_until
         RETURNING job.*, keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
     ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, expires_at, has_children, priority, attempts, queue, task, lock,
+        INSERT INTO jobs (id, back_id, scheduled_at, created_at, was_attempted, status, on_retry,
+            on_failure, timeout, expires_at, has_children, priority, attempts, queue, task, lock,
             queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id,
             locks, shared, headers)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
-            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
-            group_key, batch_id, locks, shared, headers
+        SELECT id, nextval('jobs_id_seq'), clock(), created_at, attempts > 0, 'todo', on_retry,
+            on_failure, timeout, CASE WHEN expires_at > clock() THEN expires_at END, true, priority,
+            attempts, queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors,
+            limit_key, group_key, batch_id, locks, shared, headers
         FROM found
         RETURNING lost_queueing_lock, locks
     )

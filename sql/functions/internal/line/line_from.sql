@@ -5,13 +5,13 @@
 -- A floor is [priority, id, final]. It was noted by a search after all ids up to `final` were
 -- final: no job of this priority with a lower id waited. Only jobs that come back can change that,
 -- and they have an index of their own: a job gets a fence when it starts, and a time when it is
--- scheduled or its priority changes. Most draw a number as they come back (back_id). One up to
--- `final` is no news: that job was seen, or has run. Jobs without a number are always looked for.
+-- scheduled or its priority changes. Most draw a number as they come back (back_id). A number up to
+-- `final` is old: the search saw that job, or it has run since. Jobs without one are always read.
 --
--- The parts are read in order, each only if those before it are empty. Two bounds for one priority
--- keep the planner from jobs_pkey, which has the order of ids, too, and all jobs of other lanes;
--- OFFSET does so for jobs with a number. It cannot inline the function, so who has no floor does
--- not pay for it.
+-- The parts are read in order, each only if those before it are empty. Two bounds for one priority,
+-- and for a number, keep the planner from jobs_pkey, which has the order of ids, too, and all jobs
+-- of other lanes. The subqueries keep it from statistics, which tell nothing about one lane. It
+-- cannot inline the function, so who has no floor does not pay for it.
 CREATE OR REPLACE FUNCTION line_from(
     p_lock   text,
     p_floors jsonb   -- of the priorities that the lane has run lately, the highest first
@@ -48,8 +48,9 @@ BEGIN
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 AND (jobs.fence IS NOT NULL OR jobs.scheduled_at IS NOT NULL
                      OR jobs.delayed_at IS NOT NULL)
-                AND jobs.priority = v_floor.priority AND jobs.back_id > v_floor.final
-                AND jobs.id < v_floor.id
+                AND jobs.priority = v_floor.priority
+                AND jobs.back_id > (SELECT v_floor.final) AND jobs.back_id <= 9223372036854775807
+                AND jobs.id < (SELECT v_floor.id)
              OFFSET 0)
          ) AS back HAVING count(*) > 0)
         UNION ALL
