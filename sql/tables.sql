@@ -344,12 +344,19 @@ END) STORED,
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: the lane is held, a job goes before all others, or it is stopped.';
+CREATE SEQUENCE inturn.fences
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 CREATE TABLE inturn.gates (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
     tokens double precision,
     refilled_at timestamp with time zone,
     look_at timestamp with time zone,
+    version bigint DEFAULT nextval('inturn.fences'::regclass) NOT NULL,
     CONSTRAINT gates_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
@@ -485,12 +492,6 @@ ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-CREATE SEQUENCE inturn.fences
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
 CREATE TABLE inturn.fences_seen (
     resource text NOT NULL COLLATE pg_catalog."C",
     token bigint NOT NULL,
@@ -617,7 +618,7 @@ ALTER TABLE ONLY inturn.fences_seen
 ALTER TABLE ONLY inturn.gate_looks
     ADD CONSTRAINT gate_looks_pkey PRIMARY KEY (key, id);
 ALTER TABLE ONLY inturn.gates
-    ADD CONSTRAINT gates_pkey PRIMARY KEY (key);
+    ADD CONSTRAINT gates_pkey PRIMARY KEY (key, version);
 ALTER TABLE ONLY inturn.granted_roles
     ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
 ALTER TABLE ONLY inturn.groups

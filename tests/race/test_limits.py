@@ -148,8 +148,8 @@ def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: S
     Mutation(
         "a job becomes limited without the lock of its key",
         "try_lock_gates.sql",
-        "ORDER BY key FOR UPDATE SKIP LOCKED",
-        "ORDER BY key",
+        "LIMIT 1 FOR UPDATE SKIP LOCKED",
+        "LIMIT 1",
     ),
 )
 def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: Stage) -> None:
@@ -163,6 +163,49 @@ def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: S
     other.claim()  # it sees the slot taken, and the finish did not see the job
     worker.commit()
     promise(ids(other.claim()) == [late], "nobody would wake it any more")
+
+
+def count_rows(stage: Stage) -> int:
+    return len(stage.session().run("SELECT key FROM gates"))
+
+
+@story(
+    Mutation(
+        "it looks for a row only before it has the right to insert one",
+        "try_lock_gates.sql",
+        "WHERE (SELECT true FROM gates WHERE gates.key = new.key LIMIT 1) IS NULL",
+        "",
+    )
+)
+def test_two_first_claims_of_a_key_give_it_one_row(stage: Stage) -> None:
+    person, first, second = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 2)
+    jobs = person.defer(None, 0, 0, limit="stripe")
+    second.start_until("lock_key", second.claim, 1)  # it has seen no row
+    assert ids(first.claim()) == jobs[1:], "it should pass over the job of the other claim"
+    promise(ids(second.resume()) == jobs[:1], "both start")
+    promise(count_rows(stage) == 1, "slots are counted in two rows")
+
+
+@story(
+    Mutation(
+        "nothing gives the right to insert a row",
+        "try_lock_gates.sql",
+        "THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END",
+        "THEN true END",
+    )
+)
+def test_a_claim_inserts_no_row_that_another_is_inserting(stage: Stage) -> None:
+    person, first, second = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 2)
+    jobs = person.defer(None, 0, 0, limit="stripe")
+    first.begin()
+    promise(ids(first.claim(1)) == jobs[:1], "the first claim takes a slot")
+    second.claim()
+    first.commit()
+    promise(count_rows(stage) == 1, "slots are counted in two rows")
+    second.claim()
+    promise(stage.doing() == jobs, "both run")
 
 
 @story(
@@ -459,8 +502,8 @@ def test_a_limit_with_room_does_not_make_claims_smaller(stage: Stage) -> None:
     Mutation(
         "only the limits of the first jobs are tried",
         "take_slots.sql",
-        "OR p_slots > 0 AND key IN (SELECT key FROM gates WHERE key = ANY (v_keys) AND refilled_at IS NULL)",
-        "",
+        "OR p_slots > 0 AND key IN (",
+        "OR false AND key IN (",
     )
 )
 def test_many_limits_with_room_do_not_make_claims_smaller(stage: Stage) -> None:

@@ -310,7 +310,7 @@ class Limits(Feature):
         self.none(
             "SELECT DISTINCT gate, queue, look_at FROM gated_jobs AS asleep "
             "JOIN gates ON key = gate LEFT JOIN LATERAL gate_rule(key) AS rule ON true "
-            "CROSS JOIN LATERAL fold_key(ROW(key, used, tokens, refilled_at, look_at), rule) AS now "
+            "CROSS JOIN LATERAL fold_key(gates, rule) AS now "
             "WHERE coalesce(now.free, 1) > 0 "
             # A claim ends the pauses that are over before it looks.
             "AND NOT EXISTS (SELECT FROM pauses WHERE task_gate(name) = key AND until <= clock()) "

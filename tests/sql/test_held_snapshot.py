@@ -121,6 +121,29 @@ class Lane:
             self.ran += 1
         return median(counts)
 
+    def limited_pages(self, ran: int) -> float:
+        """Return the pages of a claim and the end of a free job, once as many of its key have run."""
+        counts = []
+        while self.ran < ran + TIMES:
+            [(id,)] = self.connection.execute("SELECT defer('t', limit_key => 'k')").fetchall()
+            if self.floors.are_due:
+                asyncio.run(self.floors.refresh())
+            horizon = self.floors.horizon
+            known = self.floors.latest() if self.floors.final else None
+            call = claim.claim(
+                self.id, None, 1, False, 1, since=id - 1, floors=known, horizon=horizon
+            )
+            with self.counter.count() as start:
+                [self.job] = self.direct.do(call)
+            ended = [Ended(self.job, Status.SUCCEEDED)]
+            known, horizon = self.floors.of(ended), self.floors.horizon
+            with self.counter.count() as end:
+                self.direct.do(finish.finish(self.id, None, 1, ended, (), known, horizon))
+            self.ran += 1
+            if self.ran > ran:
+                counts.append(start.pages + end.pages)
+        return median(counts)
+
 
 @pytest.fixture(params=["of a reader", "of a transaction that writes elsewhere"])
 def lane(
@@ -152,6 +175,22 @@ def test_a_claim_of_a_lane_does_not_grow_with_what_has_run(lane: Lane) -> None:
     early = lane.claim_pages(1_000)
     assert lane.claim_pages(3_000) < FLAT * early
     assert lane.claim_pages(3_100, begins_at_floors=False) > 2 * early, "it is seen"
+
+
+def test_a_job_with_a_limit_does_not_meet_what_the_row_of_its_key_was(dsn: str, lane: Lane) -> None:
+    """Each start and end changes that row, and the snapshot keeps what it was before."""
+    lane.connection.execute("SELECT set_limit('k', 5)")
+    lane.hold()
+    early = lane.limited_pages(200)
+    assert lane.limited_pages(1_000) < FLAT * early
+    lane.connection.execute("SET enable_seqscan = off")
+    lane.connection.execute("SET enable_bitmapscan = off")
+    with psycopg.connect(dsn) as user:
+        user.execute("SELECT key FROM inturn.gates FOR UPDATE")
+        with lane.counter.count() as work:
+            found = lane.connection.execute("SELECT try_lock_gates(ARRAY['limit:k'])").fetchall()
+    assert found == [([],)]
+    assert work.pages < 12, "nor does one that finds the row locked"
 
 
 def test_growth_is_seen(lane: Lane) -> None:

@@ -36,7 +36,8 @@ BEGIN
     IF p_ahead THEN
         SELECT array_agg(jobs.id), array_agg(gate.refilled_at) INTO v_late, v_times
         FROM jobs CROSS JOIN LATERAL (
-            SELECT gates.refilled_at FROM gates WHERE gates.key = limit_gate(jobs.limit_key) LIMIT 1
+            SELECT gates.refilled_at FROM gates WHERE gates.key = limit_gate(jobs.limit_key)
+            ORDER BY gates.version DESC LIMIT 1
         ) AS gate
         WHERE jobs.id = ANY (p_ids) AND gate.refilled_at > p_now;
     END IF;

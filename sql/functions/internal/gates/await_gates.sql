@@ -8,11 +8,15 @@ LANGUAGE plpgsql
 SET lock_timeout = '50ms'
 AS $$
 DECLARE
-    v_gates text[] := ARRAY(SELECT DISTINCT unnest(p_gates));
+    v_gates text[] := ARRAY(SELECT DISTINCT unnest(p_gates) COLLATE "C" ORDER BY 1);
     v_held  integer;
 BEGIN
     BEGIN
-        PERFORM FROM gates WHERE key = ANY (v_gates) ORDER BY key FOR UPDATE;
+        PERFORM FROM unnest(v_gates) AS wanted(key)
+        CROSS JOIN LATERAL (
+            SELECT FROM gates WHERE gates.key = wanted.key
+            ORDER BY gates.version DESC LIMIT 1 FOR UPDATE
+        ) AS own;
         GET DIAGNOSTICS v_held = ROW_COUNT;
     EXCEPTION WHEN lock_not_available THEN
         v_held := 0;

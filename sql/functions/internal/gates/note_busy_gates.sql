@@ -16,7 +16,9 @@ DECLARE
     v_busy  text[] := ARRAY(SELECT unnest(p_asked) EXCEPT SELECT unnest(ours));
     v_roomy text[] := ARRAY(   -- those of them of which half of the slots will stay free
         SELECT busy FROM unnest(v_busy) AS busy
-        LEFT JOIN LATERAL (SELECT used FROM gates WHERE key = busy LIMIT 1) AS gate ON true
+        LEFT JOIN LATERAL (
+            SELECT used FROM gates WHERE key = busy ORDER BY gates.version DESC LIMIT 1
+        ) AS gate ON true
         LEFT JOIN LATERAL gate_rule(busy) AS rule ON true
         WHERE rule.slots - rule.slots / 2 - gate.used > p_jobs AND rule.rate IS NULL);
 BEGIN

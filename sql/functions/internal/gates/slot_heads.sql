@@ -18,7 +18,8 @@ BEGIN
         SELECT gates.key, least(freed.slots, rule.slots - gates.used + freed.slots) AS free
         FROM (SELECT key, count(*) AS slots FROM unnest(p_gates) AS key GROUP BY key) AS freed
         CROSS JOIN LATERAL (
-            SELECT gates.key, gates.used FROM gates WHERE gates.key = freed.key LIMIT 1
+            SELECT gates.key, gates.used FROM gates WHERE gates.key = freed.key
+            ORDER BY gates.version DESC LIMIT 1
         ) AS gates
         CROSS JOIN LATERAL gate_rule(gates.key) AS rule
         WHERE rule.rate IS NULL AND gates.used >= freed.slots
