@@ -543,9 +543,7 @@ def test_a_job_that_moves_has_no_number_any_more(stage: Stage) -> None:
     promise(chain.hand_over() == last, "in order")
 
 
-@story(
-    Mutation("a changed job keeps its number", "retry_job_changed.sql", "back_id = NULL,", "")
-)
+@story(Mutation("a changed job keeps its number", "retry_job_changed.sql", "back_id = NULL,", ""))
 def test_a_job_that_is_changed_has_no_number_any_more(stage: Stage) -> None:
     """It has halted four lanes, is brought back by way of one, and changed by way of two others."""
     chain = Chain(stage)
