@@ -514,7 +514,7 @@ def test_a_job_that_has_drawn_a_number_is_found(stage: Stage) -> None:
     ),
 )
 def test_a_job_that_came_back_without_a_number_is_found(stage: Stage) -> None:
-    bring_back(stage, come_from_the_history)
+    bring_back(stage, come_from_another_priority)
 
 
 def come_from_a_delay_at_once(chain: Chain, *priorities: int) -> int:
