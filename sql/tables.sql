@@ -618,7 +618,7 @@ ALTER TABLE ONLY inturn.fences_seen
 ALTER TABLE ONLY inturn.gate_looks
     ADD CONSTRAINT gate_looks_pkey PRIMARY KEY (key, id);
 ALTER TABLE ONLY inturn.gates
-    ADD CONSTRAINT gates_pkey PRIMARY KEY (key, version);
+    ADD CONSTRAINT gates_pkey PRIMARY KEY (key);
 ALTER TABLE ONLY inturn.granted_roles
     ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
 ALTER TABLE ONLY inturn.groups
@@ -657,6 +657,7 @@ CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_defau
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX gates_look ON inturn.gates USING btree (look_at) WHERE (look_at IS NOT NULL);
+CREATE INDEX gates_newest ON inturn.gates USING btree (key, version);
 CREATE INDEX jobs_back ON inturn.jobs USING btree (lock, priority, back_id, id) WHERE ((lock IS NOT NULL) AND (keeps_lanes IS NULL) AND ((fence IS NOT NULL) OR (scheduled_at IS NOT NULL) OR (delayed_at IS NOT NULL)) AND (status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])));
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_delayed ON inturn.jobs USING btree (delayed_at) WHERE ((status = 'scheduled'::inturn.job_status) AND (delayed_at IS NOT NULL));

@@ -493,23 +493,20 @@ CREATE INDEX limits_lengths ON limits (length(pattern)) WHERE right(pattern, 1) 
 
 -- Where ready jobs wait for something other than their lane: `limit:` and a key, for a slot or a
 -- token; or `task:` and a task, for the end of a pause. The row is the mutex of its gate: a job
--- takes a slot, gives it back, and starts to wait under its lock. There need not be a row. There is
--- never more than one, because try_lock_gates is the only one to insert any.
+-- takes a slot, gives it back, and starts to wait under its lock. There need not be a row.
 --
--- Each start and end changes the row, and an open snapshot keeps what it was before. Calls that run
--- for each job therefore read a key from its highest `version` down, and stop at the living row.
--- Every thirtieth change or so raises `version`, to get an index entry in front of the others. If
--- each one did, none could be HOT. Only speed depends on the order: a standby that was promoted may
--- go on with lower numbers.
+-- Each start and end changes the row, and an open snapshot keeps all that it was before. What runs
+-- for each job therefore reads a key from its highest `version` down, and stops at the living row.
+-- A change raises `version` now and then (next_version), to get an index entry above the others. If
+-- each did, none could be HOT. Only speed depends on the order.
 CREATE TABLE gates (
-    key         text        COLLATE "C" NOT NULL,
+    key         text        COLLATE "C" PRIMARY KEY,
     used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`
     tokens      double precision,  -- for starts, as of refilled_at; NULL: it has no rate
     refilled_at timestamptz,
     look_at     timestamptz,       -- when a claim must look at the jobs that wait here
     -- from `fences`, so that a row that comes back is above its dead versions
     version     bigint      NOT NULL DEFAULT nextval('fences'),
-    PRIMARY KEY (key, version),
     CONSTRAINT gates_used CHECK (used >= 0)
 ) WITH (
     fillfactor = 50,
@@ -519,6 +516,7 @@ CREATE TABLE gates (
     vacuum_truncate = off
 );
 
+CREATE INDEX gates_newest ON gates (key, version);
 CREATE INDEX gates_look ON gates (look_at) WHERE look_at IS NOT NULL;
 
 -- Gates that the next claims must look at (see leave_looks). People, and claims that do not get a

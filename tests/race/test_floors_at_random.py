@@ -39,6 +39,8 @@ SECONDS = 20.0
 MOST_SECONDS = 50.0  # until a mutant has skipped a job
 LANES = ["a", "b"]
 LEAST_CHECKS = 100
+# A job out of line has no number, since it could come back with it.
+OLD_NUMBERS = "SELECT id FROM jobs WHERE status IN ('scheduled', 'pending') AND back_id IS NOT NULL"
 MUTANTS = [
     Mutation(
         "ids are final at once",
@@ -317,11 +319,26 @@ class Worker:
                 self.shared.skips.append((found, known))
 
 
+def run_all(run: Run, threads: list[Producer | Worker], seconds: float) -> None:
+    """Let them work until a job was skipped, at most for so many seconds."""
+    give_up_at = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(threads)) as pool:
+        working = [pool.submit(each.work) for each in threads]
+        while time.monotonic() < give_up_at and not run.skips:
+            time.sleep(0.1)
+            if any(each.done() for each in working):
+                break
+        run.over.set()
+    for each in working:
+        each.result()
+
+
 @pytest.mark.parametrize("mutant", [None, *MUTANTS], ids=lambda each: each and each.name)
 def test_a_search_from_the_floor_finds_what_one_from_the_front_finds(
     bin_dir: Path | None, mutant: Mutation | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"HOT": 1, "EVERY": 1, "SOON": 1, "PATIENCE": 0}.items():
+    values = {"HOT": 1, "EVERY": 1, "SOON": 1, "PATIENCE": 0, "MANY_BACK": 2, "MOST_PRIORITIES": 2}
+    for name, value in values.items():
         monkeypatch.setattr(floors, name, value)
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")  # shown if it fails
@@ -336,17 +353,9 @@ def test_a_search_from_the_floor_finds_what_one_from_the_front_finds(
                 connection.execute(text.encode())
         producers = [Producer(run, number) for number in range(4)]
         workers = [Worker(run, number) for number in range(2)]
-        works = [*(each.work for each in producers), *(each.work for each in workers)]
-        give_up_at = time.monotonic() + (MOST_SECONDS if mutant else SECONDS)
-        with ThreadPoolExecutor(len(works)) as pool:
-            working = [pool.submit(each) for each in works]
-            while time.monotonic() < give_up_at and not run.skips:
-                time.sleep(0.1)
-                if any(each.done() for each in working):
-                    break
-            run.over.set()
-        for each in working:
-            each.result()
+        run_all(run, [*producers, *workers], MOST_SECONDS if mutant else SECONDS)
+        with closing(run.connect()) as connection:
+            assert connection.execute(OLD_NUMBERS.encode()).fetchall() == []
     if mutant is not None:
         assert run.skips, run.seen
         return

@@ -165,49 +165,6 @@ def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: S
     promise(ids(other.claim()) == [late], "nobody would wake it any more")
 
 
-def count_rows(stage: Stage) -> int:
-    return len(stage.session().run("SELECT key FROM gates"))
-
-
-@story(
-    Mutation(
-        "it looks for a row only before it has the right to insert one",
-        "try_lock_gates.sql",
-        "WHERE (SELECT true FROM gates WHERE gates.key = new.key LIMIT 1) IS NULL",
-        "",
-    )
-)
-def test_two_first_claims_of_a_key_give_it_one_row(stage: Stage) -> None:
-    person, first, second = stage.session(), stage.worker(), stage.worker()
-    person.set_limit("stripe", 2)
-    jobs = person.defer(None, 0, 0, limit="stripe")
-    second.start_until("lock_key", second.claim, 1)  # it has seen no row
-    assert ids(first.claim()) == jobs[1:], "it should pass over the job of the other claim"
-    promise(ids(second.resume()) == jobs[:1], "both start")
-    promise(count_rows(stage) == 1, "slots are counted in two rows")
-
-
-@story(
-    Mutation(
-        "nothing gives the right to insert a row",
-        "try_lock_gates.sql",
-        "THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END",
-        "THEN true END",
-    )
-)
-def test_a_claim_inserts_no_row_that_another_is_inserting(stage: Stage) -> None:
-    person, first, second = stage.session(), stage.worker(), stage.worker()
-    person.set_limit("stripe", 2)
-    jobs = person.defer(None, 0, 0, limit="stripe")
-    first.begin()
-    promise(ids(first.claim(1)) == jobs[:1], "the first claim takes a slot")
-    second.claim()
-    first.commit()
-    promise(count_rows(stage) == 1, "slots are counted in two rows")
-    second.claim()
-    promise(stage.doing() == jobs, "both run")
-
-
 @story(
     Mutation(
         "only one queue is woken",

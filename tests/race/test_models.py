@@ -28,7 +28,7 @@ from tests.race.scopes.lane import Faults as LaneFaults
 from tests.race.scopes.lane import Scope as Lane
 
 RECORD = read_record()
-SMALL = [key for key, entry in RECORD.items() if entry.states < 1_500 and key in EXPLORATIONS]
+SMALL = [key for key, entry in RECORD.items() if entry.states < 2_000 and key in EXPLORATIONS]
 BOTH, B = Kind((0, 1)), Kind((1,))
 READER, LIMITED = Kind((0,), shared=(0,)), Kind(limited=True)
 EQUALS = {

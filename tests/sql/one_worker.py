@@ -78,7 +78,7 @@ class Worker:
             self.defer(LANES, lanes=True)
         self.connection.execute(
             "INSERT INTO gates (key, refilled_at) SELECT 'limit:' || n, clock() "
-            "FROM generate_series(1, %s) AS n WHERE 'limit:' || n NOT IN (SELECT key FROM gates)",
+            "FROM generate_series(1, %s) AS n ON CONFLICT DO NOTHING",
             [10 * LANES],
         )
 

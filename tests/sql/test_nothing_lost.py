@@ -29,7 +29,7 @@ GIVEN: dict[str, object] = {
 }
 ELSEWHERE = {"lock", "on_conflict", "after", "on_parent"}  # instead of `locks`, or of the call
 LIFE = {"status", "attempts", "started_at", "worker_id", "fence", "errors"}  # what changes
-BACK = {"scheduled_at", "has_children", "was_attempted", "delayed_at"}  # it is due again
+BACK = {"back_id", "scheduled_at", "has_children", "was_attempted", "delayed_at"}  # it is due again
 
 
 @pytest.fixture

@@ -87,10 +87,10 @@ def test_a_floor_stays_if_a_job_comes_back_and_follows_if_many_do() -> None:
     hand_over(floors, *range(1, HOT))
     hand_over(floors, 900, final=1_000)
     assert floors.of(ended("a")) == {"a": [(0, 900, 1_000)]}
-    hand_over(floors, 30, 31, 50, 20, *range(51, 50 + MANY_BACK), final=2_000)
+    hand_over(floors, *range(100, 99 + MANY_BACK), 20, *range(100, 99 + MANY_BACK), final=2_000)
     assert floors.of(ended("a")) == {"a": [(0, 900, 1_000)]}, "not all of them rose"
-    hand_over(floors, 100, final=3_000)
-    assert floors.of(ended("a")) == {"a": [(0, 100, 3_000)]}
+    hand_over(floors, 300, final=3_000)
+    assert floors.of(ended("a")) == {"a": [(0, 300, 3_000)]}
 
 
 def test_a_lane_has_a_floor_for_each_of_its_latest_priorities() -> None:

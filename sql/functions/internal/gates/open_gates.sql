@@ -21,19 +21,18 @@ BEGIN
     IF (SELECT true FROM gated_jobs WHERE gate = ANY (p_gates) LIMIT 1) IS NULL THEN
         UPDATE gates
         SET used = CASE WHEN p_frees THEN greatest(used - named.times, 0) ELSE used END,
-            version = CASE WHEN random() < '0.03' THEN nextval('fences') ELSE gates.version END,
-            look_at = NULL
+            version = next_version(gates.version, gates.look_at), look_at = NULL
         FROM (SELECT key, count(*) AS times FROM unnest(p_gates) AS key GROUP BY key) AS named
-        WHERE gates.key = ANY (ARRAY[named.key]) AND gates.version = (
-            SELECT own.version FROM gates AS own WHERE own.key = named.key
+        WHERE gates.ctid = (
+            SELECT own.ctid FROM gates AS own WHERE own.key = named.key
             ORDER BY own.version DESC LIMIT 1);
         RETURN '{}';
     END IF;
 
     WITH room AS MATERIALIZED (
-        SELECT own.key, own.used, own.version, now.tokens, now.refilled_at, own.look_at,
-            now.next_at, least(coalesce(now.free, most), most) AS free, most,
-            now.free IS NULL AS is_open, now.free > most AS is_cut,
+        SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
+            least(coalesce(now.free, most), most) AS free, most, now.free IS NULL AS is_open,
+            now.free > most AS is_cut,
             ARRAY(SELECT queue FROM gate_queues(own.key) AS queue) AS queues
         FROM (
             SELECT key, count(*) AS times, greatest(1000 / count(*) OVER (), 100) AS most
@@ -77,11 +76,13 @@ BEGIN
         -- a test, the clock may stand still.
         UPDATE gates
         SET used = judged.used, tokens = judged.tokens, refilled_at = judged.refilled_at,
-            version = CASE WHEN random() < '0.03' THEN nextval('fences') ELSE gates.version END,
+            version = next_version(gates.version, gates.look_at),
             look_at = CASE WHEN judged.look_at > clock() AND judged.look_at <= judged.next_look
                            THEN judged.look_at ELSE judged.next_look END
         FROM judged
-        WHERE gates.key = ANY (ARRAY[judged.key]) AND gates.version = judged.version
+        WHERE gates.ctid = (
+            SELECT own.ctid FROM gates AS own WHERE own.key = judged.key
+            ORDER BY own.version DESC LIMIT 1)
     )
     SELECT array_agg(queue) INTO v_result
     FROM judged CROSS JOIN LATERAL unnest(judged.queues) AS queue

@@ -78,8 +78,7 @@ BEGIN
         WHERE coalesce(key IN (SELECT unnest(v_asked)), false)
         GROUP BY key
     ), gate AS (
-        SELECT line.*, own.version, room.tokens, room.refilled_at, room.next_at,
-            own.key IS NULL AS is_busy,
+        SELECT line.*, room.tokens, room.refilled_at, room.next_at, own.key IS NULL AS is_busy,
             CASE WHEN own.key IS NOT NULL THEN coalesce(room.free, cardinality(v_ids))
                  WHEN line.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             CASE WHEN rule.rate IS NULL
@@ -122,14 +121,16 @@ BEGIN
         SET used = gates.used + part.starts, tokens = part.tokens - part.starts,
             refilled_at = part.refilled_at,
             look_at = least(gates.look_at, part.look_at),
-            version = CASE WHEN random() < '0.03' THEN nextval('fences') ELSE gates.version END
+            version = next_version(gates.version, gates.look_at)
         FROM (
             SELECT *, CASE WHEN is_closed AND key < 'task:'
                            THEN least(next_at, clock() + interval '5 s') END AS look_at
             FROM part WHERE NOT is_busy
         ) AS part
-        WHERE gates.key = ANY (ARRAY[part.key]) AND gates.version = part.version AND (
-            part.starts > 0 OR part.look_at < coalesce(gates.look_at, 'infinity'))
+        WHERE gates.ctid = (
+                SELECT own.ctid FROM gates AS own WHERE own.key = part.key
+                ORDER BY own.version DESC LIMIT 1)
+            AND (part.starts > 0 OR part.look_at < coalesce(gates.look_at, 'infinity'))
     )
     SELECT ARRAY(SELECT unnest(part.ids[:part.starts]) FROM part
             UNION ALL

@@ -2,8 +2,7 @@
 -- row gets one. With p_to_close, others can share the lock of a gate of a task: closing it changes
 -- no row, and only an opener must be kept out.
 --
--- No index keeps a gate from getting two rows. The advisory lock does, if what looks for a row is a
--- new statement: it sees the row of whoever had the lock before. Nothing waits for the lock.
+-- The advisory lock keeps an INSERT from waiting for another claim's (see acquire_lanes).
 CREATE OR REPLACE FUNCTION try_lock_gates(p_gates text[], p_to_close boolean DEFAULT false)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -13,17 +12,13 @@ DECLARE
         SELECT (SELECT version FROM gates WHERE gates.key = wanted.key
                 ORDER BY gates.version DESC LIMIT 1)
         FROM unnest(p_gates) AS wanted(key));
-    v_new    text[];
 BEGIN
     IF array_position(v_newest, NULL) IS NOT NULL THEN
-        PERFORM require_settings();   -- each statement must see what was committed before it
-        v_new := ARRAY(
-            SELECT seen.key FROM unnest(p_gates, v_newest) AS seen(key, version)
-            WHERE CASE WHEN seen.version IS NULL
-                       THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END);
         INSERT INTO gates (key)
-        SELECT new.key FROM unnest(v_new) AS new(key)
-        WHERE (SELECT true FROM gates WHERE gates.key = new.key LIMIT 1) IS NULL;
+        SELECT seen.key FROM unnest(p_gates, v_newest) AS seen(key, version)
+        WHERE CASE WHEN seen.version IS NULL
+                   THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END
+        ON CONFLICT DO NOTHING;
     END IF;
     IF p_to_close AND 'task:' < (SELECT max(key) FROM unnest(p_gates) AS key) THEN
         v_shared := ARRAY(SELECT key FROM gates WHERE key = ANY (p_gates) AND key >= 'task:'
@@ -35,7 +30,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT gates.key FROM gates
             WHERE gates.key = seen.key AND gates.version >= coalesce(seen.version, 0)
-            LIMIT 1
+            ORDER BY gates.version DESC LIMIT 1
             FOR UPDATE SKIP LOCKED
         ) AS own
         WHERE seen.key < 'task:' OR NOT p_to_close);
