@@ -39,6 +39,9 @@ class Floor(NamedTuple):
     rising: int  # how many jobs in a row had a higher id than the one before
 
 
+NO_FLOOR = Floor(0, 0, 0, 0)
+
+
 @dataclass(slots=True)
 class LaneFloors:
     """How many jobs the lane has run, and the floors of its latest priorities."""
@@ -48,13 +51,13 @@ class LaneFloors:
 
     def note_first(self, job: Job, final: int) -> None:
         reached = min(job.id, final + 1)
-        floor = self.floors.pop(job.priority, None) or Floor(0, 0, 0, 0)
-        rising = floor.rising + 1 if job.id > floor.last else 0
+        id, known, last, rising = self.floors.pop(job.priority, NO_FLOOR)
+        rising = rising + 1 if job.id > last else 0
         # A floor does not fall to a job that came back, or each search would walk over what has run
         # since. But if many came back at once, it goes with them, or each would look at them all.
-        if reached >= floor.id or rising >= MANY_BACK:
-            floor = floor._replace(id=reached, final=final)
-        self.floors[job.priority] = floor._replace(last=job.id, rising=rising)
+        if reached >= id or rising >= MANY_BACK:
+            id, known = reached, final
+        self.floors[job.priority] = Floor(id, known, job.id, rising)
         if len(self.floors) > MOST_PRIORITIES:
             del self.floors[next(iter(self.floors))]
 
