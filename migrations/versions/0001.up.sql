@@ -180,8 +180,8 @@ CREATE TABLE jobs (
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claim_id     uuid,
     fence        bigint,
-    -- Drawn from the sequence of ids when it came back into its line. NULL: it did not, or whoever
-    -- brought it back drew none (see line_from).
+    -- A number from the sequence of ids, drawn when the job came back into its line. NULL: it never
+    -- did, or came back without one (see line_from).
     back_id      bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
     scheduled_at due_time,
@@ -495,10 +495,10 @@ CREATE INDEX limits_lengths ON limits (length(pattern)) WHERE right(pattern, 1) 
 -- token; or `task:` and a task, for the end of a pause. The row is the mutex of its gate: a job
 -- takes a slot, gives it back, and starts to wait under its lock. There need not be a row.
 --
--- Each start and end changes the row, and an open snapshot keeps all that it was before. What runs
--- for each job therefore reads a key from its highest `version` down, and stops at the living row.
--- A change raises `version` now and then (next_version), to get an index entry above the others. If
--- each did, none could be HOT. Only speed depends on the order.
+-- Every start and end updates the row, and an open snapshot keeps its old versions. Calls made for
+-- each job therefore read a key from its highest `version` down, and stop at the current row. Only
+-- some updates raise `version` (next_version): each that does needs new index entries, and cannot
+-- be HOT. Only speed depends on the order.
 CREATE TABLE gates (
     key         text        COLLATE "C" PRIMARY KEY,
     used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`

@@ -495,7 +495,7 @@ def test_who_brings_a_job_back_has_a_transaction_id_before_the_number(stage: Sta
 
 @story(
     Mutation(
-        "what came back is no news",
+        "jobs with a new number are not read",
         "line_from.sql",
         "AND jobs.back_id > (SELECT v_floor.final)",
         "AND false",
@@ -507,7 +507,7 @@ def test_a_job_that_has_drawn_a_number_is_found(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "what has no number is not looked for",
+        "jobs without a number are not read",
         "line_from.sql",
         "AND jobs.back_id IS NULL",
         "AND false",

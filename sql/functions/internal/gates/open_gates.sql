@@ -1,7 +1,8 @@
 -- Makes tokens of the best jobs that wait at these gates: in each queue as many as could pass,
 -- because another queue may have no worker. Jobs that lanes wait for go first. With p_frees, each
 -- mention of a gate first gives a slot back; tokens of a rate do not come back. Returns the queues
--- whose workers must be woken. The caller has locked the gates, in an earlier statement.
+-- whose workers must be woken. The caller has locked the gates, in an earlier statement: a row
+-- that another session changes meanwhile would keep its slots.
 --
 -- No slot is reserved for these jobs. One of them may wait for a lane whose job waits for the slot,
 -- or an open transaction may have it or its lane locked. While jobs that could start still wait,

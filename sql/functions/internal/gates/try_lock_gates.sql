@@ -24,7 +24,7 @@ BEGIN
         v_shared := ARRAY(SELECT key FROM gates WHERE key = ANY (p_gates) AND key >= 'task:'
             FOR SHARE SKIP LOCKED);
     END IF;
-    -- A row that is locked is skipped: without the bound, its dead versions would be tried next.
+    -- Without the bound, SKIP LOCKED would go on from a locked row to its dead versions.
     RETURN v_shared || ARRAY(
         SELECT own.key FROM unnest(p_gates, v_newest) AS seen(key, version)
         CROSS JOIN LATERAL (
