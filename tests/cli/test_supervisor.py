@@ -26,6 +26,8 @@ from tasks import app
 if os.path.exists("the second is broken") and "ann-2" in sys.argv:
     while not os.path.exists("broken"):
         time.sleep(0.01)
+while os.path.exists("slow"):
+    time.sleep(0.01)
 if os.path.exists("broken"):
     raise RuntimeError("a new version that cannot be imported")
 
@@ -151,6 +153,21 @@ def test_a_replacement_that_cannot_start_does_not_end_the_sibling_that_serves(
     assert "supervisor.stopping" not in log()
     (folder / "broken").unlink()
     until(lambda: log().count("worker.started: ann-1") == 2)
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
+
+
+def test_a_replacement_that_is_told_to_end_before_it_serves_has_not_failed(
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
+) -> None:
+    (folder / "slow").touch()
+    os.kill(workers(dsn)["ann-1"], signal.SIGKILL)
+    until(lambda: "worker.died: ann-1" in log())
+    until(lambda: len(psutil.Process(supervisor.pid).children()) == 2)
     supervisor.terminate()
     assert supervisor.wait(60) == 0
 

@@ -82,7 +82,7 @@ class Supervisor:
         self._processes: dict[str, Process] = {}
         self._sockets: dict[str, socket.socket] = {}  # the workers hold the other ends
         self._stopping = anyio.Event()
-        self._served: set[str] = set()  # names that have served at some time
+        self._any_served = False  # at some time
         self._retiring: set[str] = set()  # names of those that end and should be replaced
         self._silence: dict[str, float] = {}  # seconds since the last word from each that serves
         self._status = 0  # the worst status of those told to end
@@ -136,7 +136,7 @@ class Supervisor:
             with suppress(OSError):
                 words = its.recv(4096, socket.MSG_DONTWAIT)
             if words:
-                self._served.add(name)
+                self._any_served = True
                 self._silence[name] = 0.0
                 if supervised.RETIRING in words:
                     self._retiring.add(name)
@@ -180,7 +180,7 @@ class Supervisor:
             if status == 0:
                 logger.info("worker.retired: %s is replaced", name)
                 continue
-            if status in HOPELESS and not self._served:
+            if status in HOPELESS and not self._any_served:
                 self._hopeless = status
                 self._stop(f"{name} ended with status {status}", signal.SIGTERM)
                 return
@@ -205,9 +205,9 @@ class Supervisor:
                 self._hear()
             finally:
                 del self._processes[name], self._sockets[name]
-                self._silence.pop(name, None)
-        if self._stopping.is_set() and name not in self._served:
-            return 0  # it had not served yet
+                served = self._silence.pop(name, None) is not None
+        if self._stopping.is_set() and not served:
+            return 0  # it had not served yet, whatever its predecessor did
         return status if status >= 0 else 128 - status
 
     async def _start(self, name: str, its: socket.socket) -> Process:
