@@ -327,6 +327,7 @@ CREATE TABLE inturn.lanes (
     stopped_by text,
     stop_reason text,
     readers integer,
+    version bigint DEFAULT 0 NOT NULL,
     state inturn.lane_state GENERATED ALWAYS AS (
 CASE
     WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
@@ -343,20 +344,14 @@ END) STORED,
     CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: the lane is held, a job goes before all others, or it is stopped.';
-CREATE SEQUENCE inturn.fences
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
+COMMENT ON TABLE inturn.lanes IS 'A row exists while something keeps others out of a lane: the lane is held, a job goes before all others, or it is stopped.';
 CREATE TABLE inturn.gates (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
     tokens double precision,
     refilled_at timestamp with time zone,
     look_at timestamp with time zone,
-    version bigint DEFAULT nextval('inturn.fences'::regclass) NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
     CONSTRAINT gates_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
@@ -492,6 +487,12 @@ ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+CREATE SEQUENCE inturn.fences
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 CREATE TABLE inturn.fences_seen (
     resource text NOT NULL COLLATE pg_catalog."C",
     token bigint NOT NULL,
@@ -618,7 +619,7 @@ ALTER TABLE ONLY inturn.fences_seen
 ALTER TABLE ONLY inturn.gate_looks
     ADD CONSTRAINT gate_looks_pkey PRIMARY KEY (key, id);
 ALTER TABLE ONLY inturn.gates
-    ADD CONSTRAINT gates_pkey PRIMARY KEY (key);
+    ADD CONSTRAINT gates_pkey PRIMARY KEY (key, version);
 ALTER TABLE ONLY inturn.granted_roles
     ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
 ALTER TABLE ONLY inturn.groups
@@ -628,7 +629,7 @@ ALTER TABLE ONLY inturn.jobs
 ALTER TABLE ONLY inturn.lane_audit
     ADD CONSTRAINT lane_audit_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lanes
-    ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock);
+    ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock, version);
 ALTER TABLE ONLY inturn.limits
     ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
 ALTER TABLE ONLY inturn.pauses
@@ -657,7 +658,6 @@ CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_defau
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX gates_look ON inturn.gates USING btree (look_at) WHERE (look_at IS NOT NULL);
-CREATE INDEX gates_newest ON inturn.gates USING btree (key, version);
 CREATE INDEX jobs_back ON inturn.jobs USING btree (lock, priority, back_id, id) WHERE ((lock IS NOT NULL) AND (keeps_lanes IS NULL) AND ((fence IS NOT NULL) OR (scheduled_at IS NOT NULL) OR (delayed_at IS NOT NULL)) AND (status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])));
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_delayed ON inturn.jobs USING btree (delayed_at) WHERE ((status = 'scheduled'::inturn.job_status) AND (delayed_at IS NOT NULL));

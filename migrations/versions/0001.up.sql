@@ -340,10 +340,15 @@ CREATE UNIQUE INDEX waits_lane ON waits (lock, priority DESC, id);
 -- If a publication includes a table without an identity, PostgreSQL refuses to change its rows.
 ALTER TABLE waits REPLICA IDENTITY USING INDEX waits_lane;
 
--- A row exists only while something keeps others out of a lane: the lane is held, a job goes before
--- all others, or it is stopped. Its primary key is the one and only mutex.
+-- A row exists while something keeps others out of a lane: the lane is held, a job goes before all
+-- others, or it is stopped. The row is the one and only mutex. Without a state, the lane is as free
+-- as without a row: release_lanes keeps the rows of lanes in which an open snapshot makes a search
+-- long, and reconcile deletes them.
+--
+-- Who inserts the row of a lane locks its name first (lock_key), and looks then whether there is
+-- none, because the key has the version, too (see gates).
 CREATE TABLE lanes (
-    lock          text        COLLATE "C" PRIMARY KEY,
+    lock          text        COLLATE "C",
     worker_id     uuid,        -- held: the worker that runs its one job that is `doing`
     job_id        bigint,      -- the job that goes next, before all that wait
     since         timestamptz NOT NULL,
@@ -355,6 +360,7 @@ CREATE TABLE lanes (
     stopped_by    text,
     stop_reason   text,
     readers       integer,     -- how many jobs share it: running, or keeping it for a retry
+    version       bigint      NOT NULL DEFAULT 0,   -- as in gates
     state         lane_state  GENERATED ALWAYS AS (
         -- This does not tell whether a reader runs or only keeps its share.
         CASE WHEN worker_id IS NOT NULL THEN 'held'::lane_state
@@ -363,6 +369,7 @@ CREATE TABLE lanes (
              WHEN job_id IS NOT NULL THEN 'retrying'::lane_state
              WHEN look_at IS NOT NULL THEN 'delayed'::lane_state END
     ) STORED,
+    PRIMARY KEY (lock, version),
     CONSTRAINT lanes_held_or_reserved CHECK (num_nonnulls(worker_id, job_id, readers) <= 1),
     CONSTRAINT lanes_readers CHECK (readers > 0),
     CONSTRAINT lanes_stopped CHECK (stopped IN ('paused', 'halted')),
@@ -496,17 +503,17 @@ CREATE INDEX limits_lengths ON limits (length(pattern)) WHERE right(pattern, 1) 
 -- takes a slot, gives it back, and starts to wait under its lock. There need not be a row.
 --
 -- Every start and end updates the row, and an open snapshot keeps its old versions. Calls made for
--- each job therefore read a key from its highest `version` down, and stop at the current row. Only
--- some updates raise `version` (next_version): each that does needs new index entries, and cannot
--- be HOT. Only speed depends on the order.
+-- each job therefore read a key from its highest `version` down, and stop at the current row, and a
+-- new version of a row is not compared with all of the old ones. Only some updates raise `version`
+-- (next_version): each that does needs new index entries, and cannot be HOT.
 CREATE TABLE gates (
-    key         text        COLLATE "C" PRIMARY KEY,
+    key         text        COLLATE "C",
     used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`
     tokens      double precision,  -- for starts, as of refilled_at; NULL: it has no rate
     refilled_at timestamptz,
     look_at     timestamptz,       -- when a claim must look at the jobs that wait here
-    -- from `fences`, so that a row that comes back is above its dead versions
-    version     bigint      NOT NULL DEFAULT nextval('fences'),
+    version     bigint      NOT NULL DEFAULT 0,  -- of a new row, whoever inserts it
+    PRIMARY KEY (key, version),
     CONSTRAINT gates_used CHECK (used >= 0)
 ) WITH (
     fillfactor = 50,
@@ -516,7 +523,6 @@ CREATE TABLE gates (
     vacuum_truncate = off
 );
 
-CREATE INDEX gates_newest ON gates (key, version);
 CREATE INDEX gates_look ON gates (look_at) WHERE look_at IS NOT NULL;
 
 -- Gates that the next claims must look at (see leave_looks). People, and claims that do not get a

@@ -27,7 +27,8 @@ WITH front AS (
     SELECT DISTINCT ON (front.lock, CASE WHEN front.lock IS NULL THEN front.id END) front.*
     FROM front LEFT JOIN LATERAL (
         SELECT found.lock, found.job_id, found.stopped FROM inturn.lanes AS found
-        WHERE found.lock = front.lock LIMIT 1  -- so that no plan reads all lanes to join them
+        WHERE found.lock = front.lock AND found.state IS NOT NULL
+        LIMIT 1  -- so that no plan reads all lanes to join them
     ) AS lanes ON true
     WHERE lanes.lock IS NULL OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
     ORDER BY front.lock, CASE WHEN front.lock IS NULL THEN front.id END, priority DESC, id

@@ -1,5 +1,6 @@
 -- Lanes that no worker holds but in which nothing can start: the next job of each has other lanes
--- too, and waits for one of them. They have no row in `lanes`, so nothing else shows them.
+-- too, and waits for one of them. They have no row in `lanes`, or a free one, so nothing else shows
+-- them.
 --
 -- Bounded: it looks at the first 1,000 lanes that are not the first lane of a job, and at the first
 -- lanes of the ten jobs in front of each. While no job with several lanes waits, it is one probe.
@@ -40,7 +41,11 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = first.id LIMIT 1) AS head
 CROSS JOIN LATERAL (
     -- As in live_jobs: it is held against the job, or another one goes first there.
-    SELECT other.lock FROM unnest(head.locks) AS other(lock) LEFT JOIN lanes USING (lock)
+    SELECT other.lock FROM unnest(head.locks) AS other(lock)
+    LEFT JOIN LATERAL (
+        SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
+        WHERE found.lock = other.lock AND found.state IS NOT NULL LIMIT 1
+    ) AS lanes ON true
     WHERE other.lock <> lane.lock AND (
         lanes.lock IS NOT NULL AND NOT (
             (lanes.stopped IS NULL OR coalesce(lanes.stopped_until <= clock(), false))
@@ -57,7 +62,7 @@ CROSS JOIN LATERAL (
             ORDER BY jobs.priority DESC, jobs.id LIMIT 1))
     ORDER BY other.lock LIMIT 1
 ) AS closed
-WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock);
+WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock AND lanes.state IS NOT NULL);
 
 COMMENT ON VIEW idle_lanes IS 'Free lanes whose next job waits for another lane, at most 11,000.';
 COMMENT ON COLUMN idle_lanes.lock IS 'The lock of the lane.';

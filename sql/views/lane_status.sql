@@ -24,7 +24,7 @@ SELECT lanes.lock, lanes.state, lanes.since,
 FROM (
     SELECT lock, worker_id, job_id, since, stopped, stopped_at, stopped_until, failed_job_id,
            stopped_by, stop_reason, readers, state, NULL AS waits_for
-    FROM lanes
+    FROM lanes WHERE state IS NOT NULL
     UNION ALL
     SELECT lock, NULL, job_id, since, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'idle', waits_for
     FROM idle_lanes

@@ -26,7 +26,11 @@ SELECT jobs.id,
            WHEN jobs.status = 'todo' AND jobs.locks IS NOT NULL THEN CASE WHEN EXISTS (
                -- One of its lanes is held against it, or another job goes first there.
                SELECT FROM unnest(jobs.locks) AS lane(lock)
-               LEFT JOIN lanes ON lanes.lock = lane.lock
+               LEFT JOIN LATERAL (
+                   SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
+                   WHERE found.lock = lane.lock AND found.state IS NOT NULL
+                   LIMIT 1  -- so that no plan reads all lanes to join them
+               ) AS lanes ON true
                WHERE lanes.lock IS NOT NULL AND NOT (
                        (lanes.stopped IS NULL OR coalesce(lanes.stopped_until <= clock(), false))
                        AND (coalesce(lanes.job_id = jobs.id, false) OR lanes.readers IS NOT NULL

@@ -187,7 +187,7 @@ WITH RECURSIVE free_name(queue) AS (
             SELECT coalesce(each.lock = ANY (front.shared), false)) AS lane(is_shared)
         LEFT JOIN LATERAL (
             SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
-            WHERE found.lock = each.lock LIMIT 1
+            WHERE found.lock = each.lock AND found.state IS NOT NULL LIMIT 1
         ) AS other ON true
         WHERE other.lock IS NOT NULL AND NOT (
                 (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
@@ -219,7 +219,8 @@ WITH RECURSIVE free_name(queue) AS (
     FROM front
     LEFT JOIN LATERAL (
         SELECT lock, worker_id, job_id, stopped, stopped_until, look_at FROM lanes AS found
-        WHERE found.lock = front.lock LIMIT 1  -- so that no plan reads all lanes to join them
+        WHERE found.lock = front.lock AND found.state IS NOT NULL
+        LIMIT 1  -- so that no plan reads all lanes to join them
     ) AS lanes ON true
     CROSS JOIN LATERAL (
         -- A pause that is over does not count.

@@ -141,7 +141,7 @@ HIDDEN = {
     "live_jobs": {"stored_as"},
     "all_jobs": {"stored_as", "abort"},
     "finished_jobs": {"on_retry", "on_failure"},
-    "lanes": {"worker_id", "job_id", "look_at", "stopped"},
+    "lanes": {"worker_id", "job_id", "look_at", "stopped", "version"},
     "worker_status": {"loop_turned_at", "listens", "trouble"},
 }
 

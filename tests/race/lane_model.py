@@ -26,10 +26,15 @@ Steps = Iterator[Step["State"]]
 
 
 class Lane(NamedTuple):
-    """The lane's row. With neither, the lane is free, but a user has its next job locked."""
+    """The lane's row. With none of the first three, the lane is as free as without a row."""
 
     claim: int = 0  # of the worker that holds the lane
     reserved: int = NOBODY  # the job whose next attempt the lane waits for
+    delayed: bool = False  # a user has its next job locked
+    raised: bool = False  # its version is above that of a new row, whose key does not meet it
+
+
+FREE = Lane(raised=True)
 
 
 class Session(NamedTuple):
@@ -38,6 +43,8 @@ class Session(NamedTuple):
     claim: int = 0
     seen: tuple[int, ...] = ()  # the tokens that the claim has found
     head: int = NOBODY  # the next job, as far as it knows
+    locks_name: bool = False
+    saw_no_row: bool = False
     locks_lane: bool = False
     writes: tuple[tuple[int, Any], ...] = ()  # a lock is a write that changes nothing
     waited: tuple[int, ...] = ()  # for the promises: who waited when it locked the lane
@@ -64,10 +71,12 @@ class Client:
         self.scope, self.breaks, self.best = scope, scope.breaks, scope.best
         self.state, self.who, self.me = state, who, state.sessions[who]
         others = (*state.sessions[:who], *state.sessions[who + 1 :])
+        self.name_is_locked = any(other.locks_name for other in others)
         self.lane_is_locked = any(other.locks_lane for other in others)
         self.locked = {key for other in others for key, _ in other.writes} - {LANE}
         rows = {LANE: state.lane, **dict(enumerate(state.jobs)), **dict(self.me.writes)}
         self.lane: Lane | None = rows.pop(LANE)
+        self.lane_is_free = self.lane in (None, FREE)
         self.jobs = tuple(rows.values())
         self.waiting = tuple(job for job, row in enumerate(self.jobs) if row in (TODO, BLOCKED))
         self.startable = {job for job in self.waiting if scope.serves(who, job)} - self.locked
@@ -95,33 +104,46 @@ class Client:
     def claim_candidates(self) -> Steps:
         """See the tokens. promote makes a scheduled job one first, if it is due: we try both."""
         yield from self.resume_lanes()
+        early = self.breaks("the row is looked for before its name is locked")
         for due in (NOBODY, *(job for job, row in enumerate(self.jobs) if row == SCHEDULED)):
             promoted = [(due, TODO)] if due != NOBODY else []
             tokens = [job for job, row in enumerate(self.jobs) if row == TODO or job == due]
             seen = tuple(job for job in tokens if self.scope.serves(self.who, job))
-            is_open = self.lane is None or self.lane.reserved in seen
+            is_open = self.lane_is_free or (self.lane and self.lane.reserved in seen)
             then = "acquire_lanes" if is_open else "block_behind"
             what = f"promotes {named(due)}, sees {named(*seen)}"
-            yield from self.does(what, then, *promoted, seen=seen) if seen else ()
+            notes = {"seen": seen, "saw_no_row": early and self.lane is None}
+            yield from self.does(what, then, *promoted, **notes) if seen else ()
 
     def resume_lanes(self) -> Steps:
         """Look again at a lane whose next job was locked."""
         forgets = self.breaks("a delayed lane is never looked at again")
-        if self.lane == Lane() and not self.lane_is_locked and not forgets:
+        if self.lane and self.lane.delayed and not self.lane_is_locked and not forgets:
             yield from self.does("resume_lanes", "release_lanes", locks_lane=True)
 
     def acquire_lanes(self) -> Steps:
-        """Insert the lane's row, or take over one that is reserved for a job that was seen."""
+        """Lock the lane's name. Then insert its row, or take over a free or a reserved one."""
+        if not self.me.locks_name and self.name_is_locked:
+            yield from self.does("does not get the name", "block_behind")
+            return
+        if not self.me.locks_name:
+            yield from self.does("locks the name", "acquire_lanes", locks_name=True)
+            return
         again = self.lane.reserved if self.lane else NOBODY
         may = self.jobs[again] == TODO or self.breaks("a reservation is won before its job is due")
         takes = may and again in self.me.seen and again not in self.locked
-        wins = (self.lane is None or takes) and not self.lane_is_locked
+        inserts = self.lane is None
+        if self.breaks("the row is looked for before its name is locked"):
+            inserts = self.me.saw_no_row and (self.lane is None or self.lane.raised)
+        wins = (inserts or self.lane == FREE or takes) and not self.lane_is_locked
         used = {self.lane and self.lane.claim, *(each.claim for each in self.state.sessions)}
         claim = min({1, 2, 3, 4, 5} - used - set(self.state.jobs))  # stands for a random id
         notes = {"claim": claim, "locks_lane": wins, "waited": self.waiting}
         if wins:
             lock = [(again, self.jobs[again])] if takes else []
-            what, row = "takes over" if takes else "inserts", (LANE, Lane(claim))
+            raised = self.lane is not None and self.lane.raised
+            what = "inserts" if inserts else "takes over" if takes else "takes a free row"
+            row = LANE, Lane(claim, raised=raised)
             yield from self.does(what, "lane_heads", row, *lock, head=again, **notes)
         elif self.breaks("a lost lane counts as won"):
             yield from self.does("loses", "lane_heads", **notes)
@@ -149,7 +171,9 @@ class Client:
     def block_behind(self) -> Steps:
         """Block the tokens that lost. The lane's holder takes the same lock before it looks."""
         unlocked = self.breaks("block without the lane lock")
-        may = self.lane is not None and (unlocked or not self.lane_is_locked)
+        behind_free = self.breaks("a job sleeps behind a free row")
+        is_held = self.lane is not None and (self.lane != FREE or behind_free)
+        may = is_held and (unlocked or not self.lane_is_locked)
         losers = [job for job in self.me.seen if may and self.jobs[job] == TODO]
         if self.lane and not self.breaks("a loser blocks the reserved job"):
             losers = [job for job in losers if job != self.lane.reserved]
@@ -159,13 +183,16 @@ class Client:
         yield from self.does(what, then, *rows, seen=(), head=NOBODY, locks_lane=locks)
 
     def release_lanes(self) -> Steps:
-        """Delete the lane's row, and make the next job a token. If it is locked, look later."""
-        head, lane, token = self.next_job(), None, []
+        """Delete the lane's row or keep it, and make the next job a token. If locked, look later."""
+        head, lanes, token = self.next_job(), [None, FREE], []
         is_asleep = head != NOBODY and self.jobs[head] == BLOCKED
         if is_asleep and not self.breaks("release without making a token"):
             token = [(head, TODO)] if head not in self.locked else []
-            lane = Lane() if not token and not self.breaks("a lane goes without a token") else None
-        yield from self.does(f"token {named(head)}", "commit", (LANE, lane), *token, head=NOBODY)
+            if not token and not self.breaks("a lane goes without a token"):
+                lanes = [Lane(delayed=True)]
+        for lane in lanes:
+            what = f"{'keeps the row, ' if lane == FREE else ''}token {named(head)}"
+            yield from self.does(what, "commit", (LANE, lane), *token, head=NOBODY)
 
     def next_job(self) -> int:
         early = self.breaks("finish looks before it locks")
@@ -176,7 +203,8 @@ class Client:
 
     def lock_lanes(self) -> Steps:
         """Begin a finish or a retry: wait for the lane's row, if the job is still ours."""
-        holds = self.jobs[self.me.job] == self.me.claim and self.lane == Lane(self.me.claim)
+        is_ours = self.jobs[self.me.job] == self.me.claim
+        holds = is_ours and self.lane is not None and self.lane.claim == self.me.claim
         notes = {"locks_lane": holds, "waited": self.waiting if holds else ()}
         finishes = self.does("of finish", "archive_jobs", **notes)
         retries = self.does("of retry", "retry", **notes)
@@ -197,7 +225,8 @@ class Client:
     def retry(self) -> Steps:
         """Send the job back. The lane waits for it. A worker may want a delay."""
         job, rows = self.me.job, [TODO, SCHEDULED]
-        lane = None if self.breaks("retry gives the lane up") else Lane(reserved=job)
+        gives_up = self.breaks("retry gives the lane up")
+        lane = None if gives_up else Lane(reserved=job, raised=True)
         if self.who == RESCUER:
             rows = [BLOCKED if self.breaks("rescue leaves no token") else TODO]
         for row in rows:
@@ -231,7 +260,8 @@ class Client:
         stale = [job for job, row in enumerate(before.jobs) if row != me.claim]
         broken = {
             promises.STALE_FINISH: any(job in stale for job in ended),
-            promises.STALE_RETRY: any((LANE, Lane(reserved=job)) in me.writes for job in stale),
+            promises.STALE_RETRY: self.lane != before.lane and self.lane is not None
+            and self.lane.reserved in stale,
             promises.OVERLAP: sum(isinstance(row, int) for row in self.jobs) > 1,
             promises.OVERTAKEN: begun != NOBODY and firsts != [],
             promises.DISORDER: any(a not in ended and b in firsts for a, b in before.order),
@@ -256,6 +286,7 @@ class OneLane:
     def steps(self, state: State) -> Steps:
         yield from self.defer_jobs(state)
         yield from self.replace_waiting(state)
+        yield from self.reconcile(state)
         for who, session in enumerate(state.sessions):
             client = Client(self.scope, state, who)
             name = ("worker 0", "worker 1", "rescuer", "client")[min(who, 3)]
@@ -286,6 +317,13 @@ class OneLane:
                 step = Step(f"replace_waiting {named(job)}", state._replace(sessions=sessions))
                 yield from fault("replaces", [step])
 
+    def reconcile(self, state: State) -> Steps:
+        """Delete a free row. It skips one that is locked."""
+        if state.lane == FREE and not any(each.locks_lane for each in state.sessions):
+            session = Session("commit", locks_lane=True, writes=((LANE, None),))
+            after = state._replace(sessions=(*state.sessions, session))
+            yield Step("reconcile", after, helps=False)
+
     def broken(self, state: State) -> str:
         return state.broken
 
@@ -297,4 +335,5 @@ class OneLane:
         return state._replace(sessions=(*workers, *state.sessions[RESCUER:]))
 
     def is_drained(self, state: State) -> bool:
-        return state.jobs == self.start().jobs and not state.lane and state.sessions == IDLE
+        is_free = state.lane in (None, FREE)
+        return state.jobs == self.start().jobs and is_free and state.sessions == IDLE

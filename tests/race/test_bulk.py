@@ -129,7 +129,7 @@ def test_a_lane_in_an_open_transaction_is_left_and_the_others_go_on(stage: Stage
 @story(
     Mutation(
         "only the rows of lanes are locked",
-        "try_take_lanes.sql",
+        "try_lock_lanes.sql",
         "WHERE pg_try_advisory_xact_lock(lock_key('lane', lock))",
         "",
     )

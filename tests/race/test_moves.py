@@ -167,8 +167,8 @@ def test_a_claim_that_saw_the_old_head_starts_the_new_one(stage: Stage) -> None:
 
 
 @story(
-    Mutation("lanes are not locked", "try_lock_lanes.sql", "ANY (p_locks) FOR UPDATE SKIP LOCKED",
-             "ANY (p_locks)")
+    Mutation("lanes are not locked", "try_lock_lanes.sql", "ANY (v_named) FOR UPDATE SKIP LOCKED",
+             "ANY (v_named)")
 )  # fmt: skip
 def test_a_worker_ends_its_job_while_a_move_has_its_lane(stage: Stage) -> None:
     producer, worker, operator = stage.session(), stage.worker(), stage.session()

@@ -19,8 +19,8 @@ End = Callable[[Session], None]
 WAITS_FOR_LANES = Mutation(
     "lane rows are waited for",
     "lock_lanes.sql",
-    "ORDER BY lanes.lock\n            FOR UPDATE SKIP LOCKED",
-    "ORDER BY lanes.lock\n            FOR UPDATE",
+    "LIMIT 1\n                FOR UPDATE SKIP LOCKED",
+    "LIMIT 1\n                FOR UPDATE",
 )
 WAITS_FOR_JOBS = Mutation(
     "jobs that a user has touched are not checked",

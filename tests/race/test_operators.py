@@ -271,7 +271,7 @@ def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it
 
 
 @story(
-    Mutation("finish hands a stopped lane over", "handover_candidates.sql", " AND lanes.worker_id = p_worker", ""),
+    Mutation("finish hands a stopped lane over", "handover_candidates.sql", "WHERE own.worker_id = p_worker", ""),
     Mutation(
         "finish does not let go of a stopped lane", "finish.sql", "IF v_stopped <> '{}' OR v_done.halts", "IF v_done.halts"
     ),

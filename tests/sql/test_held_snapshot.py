@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 import pytest
+from psycopg.sql import SQL
 from psycopg.types.json import Jsonb
 
 from inturn.database import drive
@@ -34,6 +35,7 @@ T = TypeVar("T")
 LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
 FLAT = 1.3
 TIMES = 20
+ALONE = 100  # jobs whose pages are counted, since those of one depend on its row's version
 
 
 class Direct:
@@ -121,28 +123,53 @@ class Lane:
             self.ran += 1
         return median(counts)
 
-    def limited_pages(self, ran: int) -> float:
-        """Return the pages of a claim and the end of a free job, once as many of its key have run."""
-        counts = []
-        while self.ran < ran + TIMES:
-            [(id,)] = self.connection.execute("SELECT defer('t', limit_key => 'k')").fetchall()
-            if self.floors.are_due:
-                asyncio.run(self.floors.refresh())
-            horizon = self.floors.horizon
-            known = self.floors.latest() if self.floors.final else None
-            call = claim.claim(
-                self.id, None, 1, False, 1, since=id - 1, floors=known, horizon=horizon
-            )
-            with self.counter.count() as start:
-                [self.job] = self.direct.do(call)
-            ended = [Ended(self.job, Status.SUCCEEDED)]
-            known, horizon = self.floors.of(ended), self.floors.horizon
-            with self.counter.count() as end:
-                self.direct.do(finish.finish(self.id, None, 1, ended, (), known, horizon))
-            self.ran += 1
-            if self.ran > ran:
-                counts.append(start.pages + end.pages)
-        return median(counts)
+    def pages_of_one(
+        self, ran: int, of: str, *, retried: bool = False, begins_at_floors: bool = True
+    ) -> float:
+        """Return the pages of a job that comes alone, once as many have run. `of` is its option."""
+        while self.ran < ran:
+            self._run_one(of, retried, self.floors.of, self.direct.do)
+        pages = 0
+
+        def count(operation: Operation[T]) -> T:
+            nonlocal pages
+            with self.counter.count() as work:
+                result = self.direct.do(operation)
+            pages += work.pages
+            return result
+
+        for _ in range(ALONE):
+            known = self.floors.of if begins_at_floors else lambda _: {}
+            self._run_one(of, retried, known, count)
+        return pages / ALONE
+
+    def _run_one(
+        self,
+        of: str,
+        retried: bool,
+        known: Callable[[list[Ended]], claim.Floors],
+        do: Callable[[Operation[Any]], Any],
+    ) -> None:
+        [(id,)] = self.connection.execute(
+            SQL("SELECT defer('t', {} => 'k')").format(SQL(of))
+        ).fetchall()
+        if self.floors.are_due:
+            asyncio.run(self.floors.refresh())
+        final, horizon = self.floors.final, self.floors.horizon
+        ended = [Ended(Job(id=id, lock="k"), Status.SUCCEEDED)]
+
+        def start() -> Operation[list[Job]]:
+            options = {"since": id - 1, "floors": known(ended), "horizon": horizon}
+            return claim.claim(self.id, None, 1, False, 1, **options)
+
+        [job] = do(start())
+        if retried:
+            do(finish.retry([Again(job, timedelta(0))]))
+            [job] = do(start())
+        self.floors.note_first([job], final)
+        ended = [Ended(job, Status.SUCCEEDED)]
+        do(finish.finish(self.id, None, 1, ended, (), known(ended), horizon))
+        self.ran += 1
 
 
 @pytest.fixture(params=["of a reader", "of a transaction that writes elsewhere"])
@@ -177,12 +204,24 @@ def test_a_claim_of_a_lane_does_not_grow_with_what_has_run(lane: Lane) -> None:
     assert lane.claim_pages(3_100, begins_at_floors=False) > 2 * early, "it is seen"
 
 
+@pytest.mark.landing
+@pytest.mark.parametrize("lane", ["of a reader"], indirect=True)
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_lane_that_runs_empty_does_not_meet_what_its_row_was(lane: Lane, retried: bool) -> None:
+    """Each claim, end and retry changes the row, and the snapshot keeps what it was before."""
+    lane.hold()
+    early = lane.pages_of_one(200, "lock", retried=retried)
+    assert lane.pages_of_one(800, "lock", retried=retried) < FLAT * early
+    late = lane.pages_of_one(800, "lock", retried=retried, begins_at_floors=False)
+    assert late > 2 * early, "it is seen"
+
+
 def test_a_job_with_a_limit_does_not_meet_what_the_row_of_its_key_was(dsn: str, lane: Lane) -> None:
     """Each start and end changes that row, and the snapshot keeps what it was before."""
     lane.connection.execute("SELECT set_limit('k', 5)")
     lane.hold()
-    early = lane.limited_pages(200)
-    assert lane.limited_pages(1_000) < FLAT * early
+    early = lane.pages_of_one(200, "limit_key")
+    assert lane.pages_of_one(800, "limit_key") < FLAT * early
     lane.connection.execute("SET enable_seqscan = off")
     lane.connection.execute("SET enable_bitmapscan = off")
     with psycopg.connect(dsn) as user:
@@ -331,6 +370,15 @@ def test_a_hand_over_does_not_grow_with_what_has_run_for_long(lane: Lane) -> Non
     lane.begin(LARGEST + 200)
     early = lane.pages(1_000)
     assert lane.pages(LARGEST) < FLAT * early
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("of", ["lock", "limit_key"])
+def test_one_job_after_the_other_does_not_meet_what_a_row_was_for_long(lane: Lane, of: str) -> None:
+    lane.connection.execute("SELECT set_limit('k', 5)")
+    lane.hold()
+    early = lane.pages_of_one(1_000, of)
+    assert lane.pages_of_one(LARGEST, of) < FLAT * early
 
 
 @pytest.mark.parametrize("writes_jobs", [False, True])

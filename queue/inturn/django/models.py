@@ -9,7 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from inturn.django.configuration import configuration
-from inturn.django.reading import ReadOnlyModelBase
+from inturn.django.reading import ReadOnlyModelBase, ReadOnlyQuerySet
 from inturn.states import ENDED, LIVE
 
 
@@ -153,6 +153,13 @@ class Batch(ReadOnlyModelBase):
         return f"{self.id} {self.name}"
 
 
+class LanesInUse(models.Manager.from_queryset(ReadOnlyQuerySet)):  # type: ignore[misc]
+    """Lanes whose row says something: that of a free lane may stay for a while."""
+
+    def get_queryset(self) -> Any:
+        return super().get_queryset().filter(state__isnull=False)
+
+
 class Lane(ReadOnlyModelBase):
     """A lane that is held, retrying, delayed, paused or halted."""
 
@@ -171,6 +178,8 @@ class Lane(ReadOnlyModelBase):
         "update": "app.lanes.pause(lock) or app.lanes.resume(lock)",
         "delete": "app.lanes.resume(lock)",
     }
+
+    objects = LanesInUse()
 
     class Meta:
         managed = False

@@ -52,7 +52,7 @@ BEGIN
     -- Before any lane: a new history partition waits for its users, and they for it.
     LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;
     -- A finished job concerns a lane only if it has halted it.
-    v_held := try_take_lanes(ARRAY(
+    v_held := try_lock_lanes(ARRAY(
         SELECT lane FROM jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
         WHERE jobs.id = ANY (p_ids)
         UNION ALL

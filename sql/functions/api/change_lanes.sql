@@ -35,7 +35,7 @@ BEGIN
             SELECT lane FROM unnest(p_locks) AS asked(lock)
             CROSS JOIN LATERAL unnest((next_job(asked.lock)).locks) AS lane);
     END IF;
-    v_held := try_take_lanes(v_wanted);
+    v_held := try_lock_lanes(v_wanted);
     RETURN QUERY
     SELECT asked.lock, CASE
         WHEN asked.lock NOT IN (SELECT unnest(v_held)) OR p_action IN ('retry-head', 'skip-head')

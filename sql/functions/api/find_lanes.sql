@@ -42,7 +42,7 @@ BEGIN
     )
     SELECT found.lock FROM (
         (SELECT lanes.lock FROM lanes
-         WHERE lanes.lock >= v_from AND (p_states IS NULL
+         WHERE lanes.lock >= v_from AND lanes.state IS NOT NULL AND (p_states IS NULL
              OR lanes.state = ANY (p_states::lane_state[])
              OR lanes.stopped = ANY (p_states::lane_state[]))
          ORDER BY lanes.lock

@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
 )
 LANGUAGE sql STABLE AS $$
     WITH lane AS MATERIALIZED (
-        SELECT * FROM lanes WHERE lanes.lock = p_lock
+        SELECT * FROM lanes WHERE lanes.lock = p_lock AND lanes.state IS NOT NULL
     ), first AS (
         SELECT priority, id FROM lane_heads(ARRAY[p_lock])
         UNION ALL

@@ -52,7 +52,8 @@ BEGIN
                     AND queue = suspect.queue
                 ORDER BY priority DESC, id LIMIT 1000) AS first
             WHERE coalesce(first.task = suspect.task, true)
-                AND NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = first.lock)
+                AND NOT EXISTS (
+                    SELECT FROM lanes WHERE lanes.lock = first.lock AND state IS NOT NULL)
             LIMIT p_limit) AS head
     ), limited AS MATERIALIZED (
         SELECT lock, 'limited' AS trouble, since, id AS job_id FROM (

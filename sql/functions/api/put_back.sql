@@ -36,9 +36,11 @@ BEGIN
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
-        SET worker_id = NULL, since = clock(),
+        SET worker_id = NULL, since = clock(), version = next_version(lanes.version, NULL),
             job_id = CASE WHEN back.was_attempted THEN back.id END
-        FROM back WHERE lanes.lock = ANY (ARRAY[back.lock])
+        FROM back WHERE lanes.ctid = (
+            SELECT newest.ctid FROM lanes AS newest WHERE newest.lock = back.lock
+            ORDER BY newest.version DESC LIMIT 1)
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock)

@@ -1,7 +1,8 @@
 -- reconcile: the safety net of the lanes. Among the p_limit lanes after p_after, finds those that
 -- nothing would ever wake, and repairs them. Returns where to continue, or NULL after the last
 -- lane. Each repair is recorded in lane_audit (`reconcile`). There should never be any: each one is
--- a bug, or a row that was changed by hand.
+-- a bug, or a row that was changed by hand. Deletes free rows, of lanes that need none, after a
+-- while.
 CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -36,6 +37,14 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
+
+    DELETE FROM lanes WHERE lock = ANY (ARRAY(
+        SELECT lock FROM lanes
+        WHERE lock = ANY (v_locks) AND state IS NULL AND since < clock() - interval '1 min'
+        FOR UPDATE SKIP LOCKED));
+    IF FOUND THEN
+        PERFORM notify_workers(NULL);   -- a claim may have found one locked
+    END IF;
 
     -- A lane is well if its worker runs a job of it. One scan of the running jobs answers this for
     -- all lanes.

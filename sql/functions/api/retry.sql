@@ -82,8 +82,10 @@ BEGIN
     ), let_go AS (
         UPDATE lanes
         SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
-            worker_id = NULL, since = clock()
-        FROM again WHERE lanes.lock = ANY (ARRAY[again.lock])
+            worker_id = NULL, since = clock(), version = next_version(lanes.version, NULL)
+        FROM again WHERE lanes.ctid = (
+            SELECT newest.ctid FROM lanes AS newest WHERE newest.lock = again.lock
+            ORDER BY newest.version DESC LIMIT 1)
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (

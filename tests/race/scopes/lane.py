@@ -33,6 +33,8 @@ MUTANTS = {
     "a lane goes without a token": "the lane row goes although its blocked head is locked and cannot be made a token",
     "a delayed lane is never looked at again": "a lane that was kept for its locked head is left to itself",
     "a locked job is overtaken": "a claim starts the best job that nobody has locked",
+    "the row is looked for before its name is locked": "a claim inserts a row beside one that has come and was raised since",
+    "a job sleeps behind a free row": "a loser blocks what it saw although nobody holds the lane",
 }
 
 
@@ -126,6 +128,11 @@ REFUTATIONS: dict[str, tuple[str, Scope]] = {
     "a lane goes without a token": (STUCK, Scope(TWO_JOBS, faults=Faults(replaces=1))),
     "a delayed lane is never looked at again": (STUCK, Scope(TWO_JOBS, faults=Faults(replaces=1))),
     "a locked job is overtaken": (DISORDER, Scope(EQUALS, faults=Faults(replaces=1))),
+    "the row is looked for before its name is locked": (
+        OVERTAKEN,
+        Scope(TWO_JOBS, faults=Faults(failures=1)),
+    ),
+    "a job sleeps behind a free row": (STUCK, Scope(TWO_JOBS)),
 }
 
 RARE = (
@@ -133,6 +140,10 @@ RARE = (
     "retry A is refused",
     "acquire_lanes loses",
     "acquire_lanes takes over",
+    "acquire_lanes takes a free row",
+    "acquire_lanes does not get the name",
+    "release_lanes keeps the row",
+    "reconcile",
     "lane_heads is nobody",
     "block_behind B",
     "handover_candidates B",

@@ -15,7 +15,7 @@ _LANE: LiteralString = (
 )
 LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
-GET_SOME = _LANE + "FROM {schema}.lane_status WHERE lock = ANY (%s::text[])"
+GET_SOME = _LANE + "FROM {schema}.list_lanes(NULL, NULL, %s::text[])"
 BOUND = 1000  # how many halted or paused lanes, or jobs behind a head, are counted
 COUNT = "SELECT {schema}.count_lanes(%s, %s)"
 REPORT = """

@@ -25,7 +25,7 @@ BEGIN
     -- lanes.
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
-        WHERE lanes.lock = ANY (p_locks)
+        WHERE lanes.lock = ANY (p_locks) AND lanes.state IS NOT NULL   -- a free lane wakes no job
         FOR UPDATE OF lanes SKIP LOCKED
     )
     SELECT array_agg(seen.id), ARRAY(SELECT held.lock FROM held) INTO v_behind, v_lanes

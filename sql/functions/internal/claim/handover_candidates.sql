@@ -78,9 +78,10 @@ BEGIN
                 SELECT lane.lock, own.since, row_number() OVER (ORDER BY own.since) AS place
                 FROM unnest(p_locks) AS lane(lock)
                 CROSS JOIN LATERAL (
-                    SELECT lanes.since FROM lanes
-                    WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+                    SELECT lanes.since, lanes.worker_id FROM lanes WHERE lanes.lock = lane.lock
+                    ORDER BY lanes.version DESC LIMIT 1
                 ) AS own
+                WHERE own.worker_id = p_worker
             ) AS held
             CROSS JOIN LATERAL lane_heads(ARRAY[held.lock], p_floors) AS best
         ) AS head

@@ -23,7 +23,7 @@ LANGUAGE sql STABLE AS $$
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
         ELSE
-        CASE WHEN lane.lock IS NULL
+        CASE WHEN lane.state IS NULL   -- no row, or a free one
             THEN row_number() OVER (PARTITION BY t.lock ORDER BY t.priority DESC, t.id) = 1
             ELSE coalesce(lane.job_id = t.id AND lane.stopped IS NULL, false) END
             AND t.lock NOT IN (SELECT unnest(p_lost))
@@ -50,6 +50,7 @@ LANGUAGE sql STABLE AS $$
         FROM jobs WHERE jobs.id = ANY (p_found)
     ) AS t
     LEFT JOIN LATERAL (
-        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
+        SELECT lanes.state, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock
+        ORDER BY lanes.version DESC LIMIT 1
     ) AS lane ON true
 $$;

@@ -2,22 +2,26 @@
 -- row gets one. With p_to_close, others can share the lock of a gate of a task: closing it changes
 -- no row, and only an opener must be kept out.
 --
--- The advisory lock keeps an INSERT from waiting for another claim's (see acquire_lanes).
+-- Whoever inserts the row of a gate has locked its name, as with lanes.
 CREATE OR REPLACE FUNCTION try_lock_gates(p_gates text[], p_to_close boolean DEFAULT false)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_shared text[] := '{}';
+    v_named  text[];
     v_newest bigint[] := ARRAY(   -- the versions that we see
         SELECT (SELECT version FROM gates WHERE gates.key = wanted.key
                 ORDER BY gates.version DESC LIMIT 1)
         FROM unnest(p_gates) AS wanted(key));
 BEGIN
     IF array_position(v_newest, NULL) IS NOT NULL THEN
+        v_named := ARRAY(
+            SELECT seen.key FROM unnest(p_gates, v_newest) AS seen(key, version)
+            WHERE CASE WHEN seen.version IS NULL
+                       THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END);
         INSERT INTO gates (key)
-        SELECT seen.key FROM unnest(p_gates, v_newest) AS seen(key, version)
-        WHERE CASE WHEN seen.version IS NULL
-                   THEN pg_try_advisory_xact_lock(lock_key('gate', seen.key)) END
+        SELECT named.key FROM unnest(v_named) AS named(key)
+        WHERE (SELECT true FROM gates WHERE gates.key = named.key LIMIT 1) IS NULL
         ON CONFLICT DO NOTHING;
     END IF;
     IF p_to_close AND 'task:' < (SELECT max(key) FROM unnest(p_gates) AS key) THEN

@@ -34,9 +34,12 @@ BEGIN
 
     IF v_ours.locks IS NOT NULL AND NOT v_ours.several THEN
         WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
-            ORDER BY lanes.lock
-            FOR UPDATE SKIP LOCKED
+            SELECT own.* FROM (SELECT unnest(v_ours.locks) COLLATE "C" AS lock ORDER BY 1) AS wanted
+            CROSS JOIN LATERAL (
+                SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = wanted.lock
+                ORDER BY lanes.version DESC LIMIT 1
+                FOR UPDATE SKIP LOCKED
+            ) AS own
         )
         SELECT count(*),
             coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}')

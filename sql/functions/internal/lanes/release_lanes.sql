@@ -1,6 +1,7 @@
 -- Frees lanes. The best waiting job of each lane becomes `todo`, the lane's wake-up token, and the
--- lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose workers
--- must be woken. Leaves p_spared alone, a job that a claim has just blocked in one of these lanes.
+-- lane row is deleted or, if the lane has floors, kept as a free row. The caller holds the rows.
+-- Returns the queues of the tokens, whose workers must be woken. Leaves p_spared alone, a job that
+-- a claim has just blocked in one of these lanes.
 --
 -- If an open transaction has a blocked job locked, the job cannot become a token until the
 -- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
@@ -30,9 +31,19 @@ BEGIN
             look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
         WHERE lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))
         RETURNING lanes.lock, lanes.since
+    ), kept AS (
+        UPDATE lanes
+        SET worker_id = NULL, readers = NULL, look_at = NULL, since = v_now,
+            version = next_version(lanes.version, NULL)
+        FROM (SELECT lock FROM unnest(p_locks) AS lock WHERE p_floors ? lock
+              EXCEPT SELECT lock FROM head WHERE busy) AS own
+        WHERE lanes.ctid = (
+            SELECT newest.ctid FROM lanes AS newest WHERE newest.lock = own.lock
+            ORDER BY newest.version DESC LIMIT 1)
     ), gone AS (
-        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
-            AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
+        DELETE FROM lanes WHERE lanes.lock = ANY (ARRAY(
+            SELECT lock FROM unnest(p_locks) AS lock WHERE (p_floors ? lock) IS NOT TRUE
+            EXCEPT SELECT lock FROM head WHERE busy))
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
     FROM head

@@ -17,7 +17,8 @@ LANGUAGE sql STABLE AS $$
         UNION
         (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
     ) AS known
-    WHERE p_states IS NULL OR known.state = ANY (p_states::lane_state[])
+    WHERE known.state IS NOT NULL
+        AND (p_states IS NULL OR known.state = ANY (p_states::lane_state[]))
     UNION ALL
     SELECT lock, NULL, since FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
 $$;

@@ -1,8 +1,0 @@
--- Returns the version for an updated row of a gate, which is higher only now and then (see the
--- table). If a look is planned, raising it also adds an entry to gates_look, which claims read once
--- the look is due, so that happens less often. The planner inlines it.
-CREATE OR REPLACE FUNCTION next_version(p_version bigint, p_look_at timestamptz) RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN random() < CASE WHEN p_look_at IS NULL THEN 0.01 ELSE 0.001 END
-                THEN nextval('fences') ELSE p_version END
-$$;
