@@ -185,7 +185,8 @@ def ask(scene: Scene) -> None:
 
 def look(scene: Scene) -> None:
     scene.worker.run("SELECT id FROM jobs_of_worker(%s)", scene.worker.id)
-    scene.worker.run("SELECT id FROM abort_requests(%s)", scene.worker.id)
+    ids = [job.id for jobs in scene.running.values() for job in jobs]
+    scene.worker.run("SELECT id FROM abort_requests(%s, %s)", scene.worker.id, ids)
 
 
 def keep_house(scene: Scene) -> None:

@@ -521,7 +521,7 @@ def test_a_job_that_a_person_retries_is_not_aborted_for_an_earlier_request(stage
         retried = producer.retry_head(lock) if lock else producer.retry_job(job)
         promise(bool(retried), "it runs again")
         running = worker.claim_one()
-        requests = worker.run("SELECT id FROM abort_requests(%s)", worker.id)
+        requests = worker.run("SELECT id FROM abort_requests(%s, %s)", worker.id, [running.id])
         promise(requests == [], "nobody has asked to abort this attempt")
         worker.finish(running)
 

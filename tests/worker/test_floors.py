@@ -131,8 +131,8 @@ def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
 
 
 def test_while_no_look_reads_much_it_asks_less_often() -> None:
-    answers = FinalIds(None, 9, "1"), FinalIds(9, 20, "2"), FinalIds(20, 30, "3", "now")
-    floors, server = make(*answers, FinalIds(30, 40, "4", "now"))
+    answers = FinalIds(None, 9, "1"), FinalIds(9, 20, "2"), FinalIds(20, 30, "3", True)
+    floors, server = make(*answers, FinalIds(30, 40, "4"))
     heat = HOT - 1 + SOON  # the second time, it starts over
     for calls, asked in ((heat, 1), (heat, 2), (EVERY, 3), (SOON, 4), (EVERY - 1, 4)):
         hand_over(floors, *range(calls))

@@ -80,7 +80,6 @@ class Floors:
         self.horizon: str | None = None  # tells the server that the floors are from its session
         self._noted: int | None = None
         self._noted_at = 0.0
-        self._front_at: str | None = None
         self._every = SOON
         self._begin()
 
@@ -95,11 +94,10 @@ class Floors:
         self.are_due, self._count = False, 0
         asked_at = time.monotonic()
         patient = asked_at - self._noted_at > PATIENCE
-        final, noted, horizon, front_at = await self._connection.run(
+        final, noted, horizon, reads_much = await self._connection.run(
             final_ids(self._noted, self.horizon, patient=patient)
         )
-        is_settled = final is not None and front_at == self._front_at
-        self._front_at, self._every = front_at, EVERY if is_settled else SOON
+        self._every = SOON if final is None or reads_much else EVERY
         if horizon == self.horizon:  # not known yet
             return
         if final is None:  # a new session, perhaps of another server

@@ -173,8 +173,8 @@ class Recovery:
     async def _look_over_jobs(self) -> None:
         self._look_due = False  # first, so that a request that arrives now triggers another look
         try:
-            if self._state.running.in_hand:
-                requests = finish.list_abort_requests(self._state.registration.worker_id)
+            if ids := self._state.running.list_ids():
+                requests = finish.list_abort_requests(self._state.registration.worker_id, ids)
                 self._state.running.abort(await self._state.connection.run(requests))
             # A call whose reply was lost may have kept running and committed only now.
             await self._put_back_unknown()

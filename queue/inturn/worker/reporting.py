@@ -118,9 +118,9 @@ class Reporting:
 
         The request may not have reached us yet.
         """
-        asked = await self._connection.run(
-            finish.list_abort_requests(self._state.registration.worker_id)
-        )
+        ids = [outcome.job.id for outcome in outcomes]
+        mine = self._state.registration.worker_id
+        asked = await self._connection.run(finish.list_abort_requests(mine, ids))
         return [
             _end(outcome) if isinstance(outcome, Again) and outcome.job.id in asked else outcome
             for outcome in outcomes

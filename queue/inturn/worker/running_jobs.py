@@ -80,6 +80,10 @@ class RunningJobs:
         """Return how many jobs run or wait for a slot."""
         return len(self.attempts) + len(self._slots.waiting)
 
+    def list_ids(self) -> list[int]:
+        """Return the ids of the jobs that run or wait for a slot."""
+        return [*(id for id, _ in self.attempts), *(job.id for job, _ in self._slots.waiting)]
+
     @property
     def lacks_task(self) -> bool:
         """Return True if a job with an unknown task may come again soon."""

@@ -18,14 +18,15 @@ CREATE OR REPLACE FUNCTION final_ids(
     OUT final   bigint,  -- or NULL
     OUT noted   bigint,
     OUT horizon text,
-    OUT front_at text    -- changes when a look reads much (leave_front)
+    OUT reads_much boolean   -- looks at the fronts of lanes read much lately (leave_front)
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_horizon xid8 := CASE WHEN p_horizon = current_setting('inturn.horizon', true)
                            THEN split_part(p_horizon, ' ', 1)::xid8 END;
 BEGIN
-    front_at := current_setting('inturn.front_at', true);
+    reads_much := coalesce(nullif(current_setting('inturn.front_at', true), '')::timestamptz
+        > clock() - interval '5 s', false);
     IF v_horizon IS NOT NULL THEN
         IF pg_snapshot_xmin(pg_current_snapshot()) < v_horizon AND NOT (p_patient AND (
             -- One look at the locks, since they change. A transaction that is being prepared may

@@ -25,9 +25,9 @@ SELECT id, busy FROM {schema}.retry(
 """
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 UNCLEAR_SECONDS = 5.0  # how long an open transaction may leave it unclear whether a job has ended
-FINAL_IDS = "SELECT final, noted, horizon, front_at FROM {schema}.final_ids(%s, %s, %s)"
+FINAL_IDS = "SELECT final, noted, horizon, reads_much FROM {schema}.final_ids(%s, %s, %s)"
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
-ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
+ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s, %s)"
 
 
 class FinalIds(NamedTuple):
@@ -36,7 +36,7 @@ class FinalIds(NamedTuple):
     final: int | None
     noted: int | None
     horizon: str
-    front_at: str | None = None
+    reads_much: bool = False
 
 
 class Finished(NamedTuple):
@@ -147,9 +147,9 @@ def final_ids(noted: int | None, horizon: str | None, *, patient: bool) -> Opera
     return read_one(FinalIds, FINAL_IDS, noted, horizon, patient)
 
 
-def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:
-    """Return the jobs that this worker is asked to abort."""
-    return read(int, ABORT_REQUESTS, worker_id)
+def list_abort_requests(worker_id: UUID, job_ids: list[int]) -> Operation[list[int]]:
+    """Return those of this worker's jobs that it is asked to abort."""
+    return read(int, ABORT_REQUESTS, worker_id, job_ids)
 
 
 def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[str | None]:
