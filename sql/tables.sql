@@ -673,6 +673,7 @@ CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WH
 CREATE INDEX jobs_keeping ON inturn.jobs USING btree (id) WHERE keeps_lanes;
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((lock IS NOT NULL) AND (keeps_lanes IS NULL) AND (status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])));
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
+CREATE INDEX jobs_returned ON inturn.jobs USING btree (back_id) WHERE ((back_id IS NOT NULL) AND (status = 'todo'::inturn.job_status));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
 CREATE INDEX lane_audit_job ON inturn.lane_audit USING btree (job_id, id) WHERE (job_id IS NOT NULL);

@@ -305,6 +305,8 @@ CREATE INDEX jobs_back ON jobs (lock, priority, back_id, id)
     WHERE lock IS NOT NULL AND keeps_lanes IS NULL
         AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)
         AND status IN ('todo', 'blocked', 'limited', 'paused');
+-- Tokens that came back, for claims that look only at what is new (new_candidates).
+CREATE INDEX jobs_returned ON jobs (back_id) WHERE back_id IS NOT NULL AND status = 'todo';
 -- Jobs that wait at a gate, as the view gated_jobs names it. Jobs that lanes wait for go first.
 CREATE INDEX jobs_gated ON jobs (
     (CASE WHEN status = 'paused' THEN 'task:' || task ELSE 'limit:' || limit_key END), queue,

@@ -260,7 +260,8 @@ class Client:
         stale = [job for job, row in enumerate(before.jobs) if row != me.claim]
         broken = {
             promises.STALE_FINISH: any(job in stale for job in ended),
-            promises.STALE_RETRY: self.lane != before.lane and self.lane is not None
+            promises.STALE_RETRY: self.lane != before.lane
+            and self.lane is not None
             and self.lane.reserved in stale,
             promises.OVERLAP: sum(isinstance(row, int) for row in self.jobs) > 1,
             promises.OVERTAKEN: begun != NOBODY and firsts != [],

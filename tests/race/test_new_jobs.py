@@ -44,6 +44,24 @@ def test_it_starts_free_jobs_and_heads_of_lanes_that_came_since(stage: Stage) ->
 
 @story(
     Mutation(
+        "it leaves out what came back", "new_candidates.sql", "jobs.back_id > r.since", "false"
+    ),
+    Mutation(
+        "a job draws no number", "retry.sql", "ELSE nextval('jobs_id_seq')", "ELSE NULL::bigint"
+    ),
+)
+def test_it_starts_jobs_that_came_back_since(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    (first, second), [free] = producer.defer("a", 0, 0), producer.defer(None)
+    worker.retry(*worker.claim())
+    again = worker.claim(since=free)
+    promise(ids(again) == [first, free], "both are due")
+    worker.finish(*again, want=0)
+    promise(stage.drain() == [second], "in order")
+
+
+@story(
+    Mutation(
         "it takes the oldest",
         "new_candidates.sql",
         "ORDER BY jobs.priority DESC, jobs.id\n",

@@ -15,9 +15,9 @@
 -- While jobs with a group wait, the groups take turns (see fair_candidates), and no job is claimed
 -- ahead of its turn. p_turns is the setting inturn.turns after the worker's last claim.
 --
--- With p_since, it looks only at jobs with higher ids, and not at what an open snapshot keeps in
--- front of the indexes, unless groups take turns or a queue is paused. It settles nothing that is
--- due, and leaves jobs and lanes that came back, and jobs that committed late, to full claims.
+-- With p_since, it looks only at jobs with higher ids, or that came back since, and not at what an
+-- open snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. What
+-- is due, lanes that are given back, and jobs that commit late are left to full claims.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues

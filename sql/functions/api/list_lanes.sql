@@ -1,5 +1,6 @@
--- Returns the rows of lane_status in the same order: of p_locks or, if that is NULL, at most p_limit,
--- and only lanes in p_states unless that is NULL. The lanes are chosen before their jobs are read.
+-- Returns the rows of lane_status in the same order: of p_locks or, if that is NULL, at most
+-- p_limit, and only lanes in p_states unless that is NULL. The lanes are chosen before their jobs
+-- are read.
 --
 -- Bounded (see lanes_to_list).
 CREATE OR REPLACE FUNCTION list_lanes(

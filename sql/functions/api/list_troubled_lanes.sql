@@ -73,7 +73,8 @@ BEGIN
                 WHERE head.id = lane.job_id AND (head.queue::text, head.task::text) IN (
                     TABLE unknown) LIMIT 1)
                 THEN 'unknown' ELSE lane.state::text END AS trouble
-            FROM (SELECT lock, state, since, job_id FROM lanes ORDER BY lock LIMIT 10000) AS lane
+            FROM (SELECT lock, state, since, job_id FROM lanes
+                  WHERE state IS NOT NULL ORDER BY lock LIMIT 10000) AS lane
             WHERE lane.state IN ('held', 'retrying')) AS lane
         WHERE coalesce(trouble = p_trouble, true)
         ORDER BY trouble <> 'unknown', trouble = 'held', since LIMIT p_limit

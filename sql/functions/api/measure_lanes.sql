@@ -33,5 +33,5 @@ LANGUAGE sql STABLE AS $$
           ORDER BY coalesce(look_at, stopped_until) LIMIT 10000) AS first
     UNION ALL
     SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000
-    FROM (SELECT state FROM lanes ORDER BY lock LIMIT 10000) AS first
+    FROM (SELECT state FROM lanes WHERE state IS NOT NULL ORDER BY lock LIMIT 10000) AS first
 $$;

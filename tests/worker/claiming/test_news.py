@@ -15,6 +15,7 @@ from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.claiming.wakeups import (
     COST_SHARE,
     EMPTY_LOOKS,
+    FIRST_TRIAL_SECONDS,
     LAG,
     LONGEST,
     TRIAL_SECONDS,
@@ -49,7 +50,8 @@ def news(clock: Clock) -> News:
     for id in (5, 6):
         news.note_last_id(id)
         clock.now += 2 * LAG
-    news.note_look([job(6)], 0.002)
+    for seconds in (0.1, 0.002):  # the first pays for the plans
+        news.note_look([job(6)], seconds)
     news.note_full_claim([], 1, 0.001)
     return news
 
@@ -105,6 +107,19 @@ def test_a_worker_measures_now_and_then_how_long_a_look_takes(news: News, clock:
     clock.now += TRIAL_SECONDS + 1
     assert looks(news)
     news.note_look([], 0.001)
+    assert not looks(news)
+
+
+def test_until_a_look_has_found_jobs_twice_it_measures_more_often(clock: Clock) -> None:
+    news = News()
+    news.note_last_id(5)
+    news.note_full_claim([], 1, 0.02)
+    for found in ([], [job(6)], [], [job(7)]):
+        assert not looks(news)
+        clock.now += FIRST_TRIAL_SECONDS + 0.1
+        assert looks(news)
+        news.note_look(found, 0.001)
+    clock.now += FIRST_TRIAL_SECONDS + 0.1
     assert not looks(news)
 
 

@@ -23,7 +23,8 @@ job_row: LiteralString = (
     "headers::text, date_part('epoch'::text, started_at - coalesce(scheduled_at, created_at)) "
 )
 CLAIM = (
-    job_row + ", was_attempted, current_setting('inturn.turns', true) "
+    job_row + ", was_attempted, current_setting('inturn.lacking', true), "
+    "current_setting('inturn.turns', true) "
     "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s)"
 )
 CLAIM_FURTHER = job_row + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)"
@@ -56,6 +57,7 @@ class Turns:
     """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
 
     text: str | None = None
+    need_slots: bool = False  # the last claim left jobs that it may start only if they can begin
 
 
 def claim(
@@ -73,9 +75,9 @@ def claim(
     """Start up to `limit` jobs and return them, best first.
 
     Only `slots` of them can run now, and jobs with a limit are started only if they can. With
-    `since`, it looks only at jobs with higher ids. The search for the next jobs of lanes begins at
-    the `floors`, if `horizon` is of the same session. Jobs that had an attempt before are added to
-    `again`.
+    `since`, it looks only at jobs with higher ids, or that came back since. The search for the next
+    jobs of lanes begins at the `floors`, if `horizon` is of the same session. Jobs that had an
+    attempt before are added to `again`.
     """
     turns = turns or Turns()
     asked_at = time.monotonic()
@@ -83,8 +85,9 @@ def claim(
     rows = yield Statement(CLAIM, [*parameters, to_json(floors) if floors else None, horizon])
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
+    turns.need_slots = not rows or bool(rows[0][-1] or rows[0][-2])
     if again is not None:
-        again.update(row[0] for row in rows if row[-2])
+        again.update(row[0] for row in rows if row[-3])
     return to_jobs(rows, asked_at)
 
 

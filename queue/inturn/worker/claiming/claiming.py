@@ -279,7 +279,8 @@ class Claiming:
         jobs = await self._make_claim(room, slots)
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
-        self._news.note_full_claim(jobs, min(room, slots), seconds)
+        enough = min(room, slots) if self._turns.need_slots else room
+        self._news.note_full_claim(jobs, enough, seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) >= min(room, MOST_LANES):
             self._wakeups.note_filled()

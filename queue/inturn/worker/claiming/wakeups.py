@@ -30,7 +30,9 @@ COST_SHARE = 9
 LONGEST = 5.0
 SLOW = 2  # times as long as a look at new jobs
 LAG = 0.25  # seconds by which transactions may commit in another order than that of their ids
-TRIAL_SECONDS = 10.0  # between two looks that only measure how long a look takes
+# Between two looks that only measure how long a look takes. Until one has, they come sooner.
+TRIAL_SECONDS = 10.0
+FIRST_TRIAL_SECONDS = 1.0
 EMPTY_LOOKS = 4  # in a row, after which a full claim follows
 SOURCES = ("notify", "poll", "local")
 
@@ -155,8 +157,8 @@ class News:
     full claim walks over them. If that takes SLOW times as long as a look at the jobs with the
     highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
 
-    Such a look misses what is not new: jobs that became due or came back, and jobs whose
-    transaction took longer than LAG to commit. They wait for the next full claim, which also
+    Such a look misses what is not new: jobs that become due, lanes that were given back, and jobs
+    whose transaction took longer than LAG to commit. They wait for the next full claim, which also
     follows some looks in a row that find nothing: what woke the worker may not be new. While full
     claims leave jobs, the worker makes no looks, since new jobs must not go first.
     """
@@ -167,7 +169,8 @@ class News:
         self._empty_looks = 0  # in a row
         # How long the last full claim and a look took, for each job and one more.
         self._full_seconds, self._look_seconds = 0.0, math.inf
-        self._look_due = time.monotonic() + TRIAL_SECONDS  # when to measure a look
+        self._has_plans = False  # for a look that finds jobs
+        self._look_due = time.monotonic() + FIRST_TRIAL_SECONDS  # when to measure a look
         # The highest id: now, when it last moved on, and the time before that.
         self._newest = self._newer = self._since = 0
         self._moved_at = 0.0
@@ -194,15 +197,19 @@ class News:
 
     def note_look(self, jobs: Sequence[Job], seconds: float) -> None:
         """Note that a look at new jobs returned these, and took so many seconds."""
-        self._look_due = time.monotonic() + TRIAL_SECONDS
         if jobs:
             self._empty_looks = 0
-            self._look_seconds = min(seconds / (1 + len(jobs)), 1.1 * self._look_seconds)
+            if self._has_plans:
+                each = seconds / (1 + len(jobs))
+                self._look_seconds = min(each, 1.1 * self._look_seconds)
+            self._has_plans = True  # the first pays for them
             self._note_ids(max(map(attrgetter("id"), jobs)))
-            return
-        self._empty_looks += 1
-        if self._empty_looks >= EMPTY_LOOKS:
-            self.full_claim_at = 0.0
+        else:
+            self._empty_looks += 1
+            if self._empty_looks >= EMPTY_LOOKS:
+                self.full_claim_at = 0.0
+        is_measured = self._look_seconds < math.inf
+        self._look_due = time.monotonic() + (TRIAL_SECONDS if is_measured else FIRST_TRIAL_SECONDS)
 
     def note_full_claim(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
         """Note that a full claim for `room` jobs returned these, and took so many seconds."""

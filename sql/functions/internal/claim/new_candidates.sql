@@ -1,6 +1,6 @@
--- Does the work of claim_candidates in a claim that looks only at jobs with ids above `since`. It
--- reads their rows by primary key, at most 1,000 whatever they are, so its cost does not depend on
--- what is in front.
+-- Does the work of claim_candidates in a claim that looks only at jobs with ids above `since`, or
+-- that came back with such a number. It reads at most 1,000 of each, whatever they are, by indexes
+-- in that order, so its cost does not depend on what is in front.
 CREATE OR REPLACE FUNCTION new_candidates(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,10 +15,13 @@ BEGIN
         coalesce(r.served, array_agg(DISTINCT new.queue), '{}')
     INTO v_free, v_tokens, r.queues
     FROM (
-        SELECT jobs.id, jobs.status, jobs.queue::text, jobs.lock, jobs.group_key FROM jobs
-        WHERE jobs.id > r.since
-        ORDER BY jobs.id
-        LIMIT 1000
+        (SELECT jobs.id, jobs.status, jobs.queue::text, jobs.lock, jobs.group_key FROM jobs
+         WHERE jobs.id > r.since
+         ORDER BY jobs.id LIMIT 1000)
+        UNION ALL
+        (SELECT jobs.id, jobs.status, jobs.queue::text, jobs.lock, jobs.group_key FROM jobs
+         WHERE jobs.back_id > r.since AND jobs.back_id IS NOT NULL AND jobs.status = 'todo'
+         ORDER BY jobs.back_id LIMIT 1000)
     ) AS new
     WHERE new.status = 'todo' AND new.group_key IS NULL;
     SELECT coalesce(array_agg(best.id), '{}'), array_agg(best.priority), array_agg(best.limited),

@@ -48,6 +48,7 @@ BEGIN
         r.several := ARRAY(SELECT id FROM unnest(v_line[:v_end - 1]) AS id
             WHERE id IN (SELECT unnest(r.several)));
         r.wanted := cardinality(r.ids) + cardinality(r.several);   -- nothing behind it starts
+        PERFORM set_config('inturn.lacking', 'true', true);   -- tells the worker
     END IF;
     SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
         coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')

@@ -15,10 +15,9 @@ LANGUAGE sql STABLE AS $$
         (SELECT * FROM lanes WHERE lock = ANY (ARRAY(
             SELECT lock FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)))
         UNION
-        (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
+        (SELECT * FROM lanes WHERE state IS NOT NULL ORDER BY lock LIMIT 10000)
     ) AS known
-    WHERE known.state IS NOT NULL
-        AND (p_states IS NULL OR known.state = ANY (p_states::lane_state[]))
+    WHERE p_states IS NULL OR known.state = ANY (p_states::lane_state[])
     UNION ALL
     SELECT lock, NULL, since FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
 $$;
