@@ -514,7 +514,7 @@ CREATE TABLE gates (
     tokens      double precision,  -- for starts, as of refilled_at; NULL: it has no rate
     refilled_at timestamptz,
     look_at     timestamptz,       -- when a claim must look at the jobs that wait here
-    version     bigint      NOT NULL DEFAULT 0,  -- of a new row, whoever inserts it
+    version     bigint      NOT NULL DEFAULT 0,  -- 0 in every new row: nobody can insert two
     PRIMARY KEY (key, version),
     CONSTRAINT gates_used CHECK (used >= 0)
 ) WITH (

@@ -81,8 +81,11 @@ class Graph:
                     jobs += [(job, claim) for job, claim, _ in rows if job is not None]
                     busy = {job for *_, job in rows}
                     ended = [end for end in ended if end[0] in busy]
-            if turn % 20 == 0 and self.is_over(connection):
-                return True
+            if turn % 20 == 0:
+                if self.is_over(connection):
+                    return True
+                # The one after a death has left what was locked just then.
+                connection.execute("SELECT rescue(p_lost => false)")
         raise AssertionError("it never ends")
 
     def is_over(self, connection: psycopg.Connection[Any]) -> bool:

@@ -859,6 +859,29 @@ def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) 
 
 @story(
     Mutation(
+        "only lanes that it wins count",
+        "win_heads.sql",
+        "r.lanes_left := r.lanes_left - cardinality(r.lanes);",
+        "r.lanes_left := r.lanes_left - cardinality(r.won);",
+    )
+)
+def test_the_names_of_lanes_that_a_claim_loses_count_too(stage: Stage) -> None:
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    for number in range(1200):
+        producer.defer(f"lane {number}")
+    slow.begin()
+    slow.start_until("acquire_lanes", slow.claim, 1000)
+    promise(len(quick.claim(1000)) == MOST_LANES, "it takes all that the slow one has seen")
+    slow.resume()
+    [(locks,)] = stage.control.execute(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s", [slow.pid]
+    )
+    promise(locks < 1.2 * MOST_LANES, f"it keeps {locks} locks")
+    slow.commit()
+
+
+@story(
+    Mutation(
         "lost lanes are tried again",
         "lane_tokens.sql",
         "            AND t.lock NOT IN (SELECT unnest(p_lost))\n",

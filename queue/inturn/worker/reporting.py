@@ -118,7 +118,7 @@ class Reporting:
 
         The request may not have reached us yet.
         """
-        ids = [outcome.job.id for outcome in outcomes]
+        ids = [outcome.job.id for outcome in outcomes if isinstance(outcome, Again)]
         mine = self._state.registration.worker_id
         asked = await self._connection.run(finish.list_abort_requests(mine, ids))
         return [

@@ -17,7 +17,7 @@
 --
 -- With p_since, it looks only at jobs with higher ids, or that came back since, and not at what an
 -- open snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. What
--- is due, lanes that are given back, and jobs that commit late are left to full claims.
+-- becomes due or is given back, and jobs that commit late, are left to full claims.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues

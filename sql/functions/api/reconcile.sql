@@ -42,9 +42,6 @@ BEGIN
         SELECT lock FROM lanes
         WHERE lock = ANY (v_locks) AND state IS NULL AND since < clock() - interval '1 min'
         FOR UPDATE SKIP LOCKED));
-    IF FOUND THEN
-        PERFORM notify_workers(NULL);   -- a claim may have found one locked
-    END IF;
 
     -- A lane is well if its worker runs a job of it. One scan of the running jobs answers this for
     -- all lanes.

@@ -157,8 +157,8 @@ class News:
     full claim walks over them. If that takes SLOW times as long as a look at the jobs with the
     highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
 
-    Such a look misses what is not new: jobs that become due, lanes that were given back, and jobs
-    whose transaction took longer than LAG to commit. They wait for the next full claim, which also
+    Such a look misses what is not new: what becomes due or is given back, what a limit held back,
+    and jobs whose transaction took longer than LAG to commit. They wait for a full claim. One also
     follows some looks in a row that find nothing: what woke the worker may not be new. While full
     claims leave jobs, the worker makes no looks, since new jobs must not go first.
     """

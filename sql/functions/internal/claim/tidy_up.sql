@@ -17,6 +17,6 @@ BEGIN
     END IF;
     IF cardinality(r.used) < cardinality(r.won) THEN
         PERFORM notify_workers(release_lanes(
-            ARRAY(SELECT unnest(r.won) EXCEPT SELECT unnest(r.used))));
+            ARRAY(SELECT unnest(r.won) EXCEPT SELECT unnest(r.used)), p_floors => r.floors));
     END IF;
 END $$;

@@ -4,24 +4,25 @@ CREATE OR REPLACE FUNCTION win_heads(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_spare record;
+    v_lost  integer;
     v_read  bigint;
 BEGIN
     SELECT coalesce(array_agg(own.lock), '{}'), array_agg(own.job_id) INTO r.won, r.retries
     FROM acquire_lanes(r.worker, r.served, r.lanes, r.seen, cardinality(r.lanes)) AS own;
-    IF cardinality(r.won) < cardinality(r.lanes) AND NOT r.fair AND r.since IS NULL THEN
+    r.lanes_left := r.lanes_left - cardinality(r.lanes);   -- the names of lost ones are locked, too
+    v_lost := cardinality(r.lanes) - cardinality(r.won);
+    IF v_lost > 0 AND NOT r.fair AND r.since IS NULL THEN
         SELECT * INTO v_spare
         FROM spare_lanes(r.queues, r.wanted, r.windows, r.lost || r.lanes, r.ids, r.lanes_left);
         IF v_spare.locks IS NOT NULL THEN
             SELECT r.won || array_agg(own.lock), r.retries || array_agg(own.job_id)
             INTO r.won, r.retries
-            FROM acquire_lanes(
-                r.worker, r.served, v_spare.locks, v_spare.seen,
-                cardinality(r.lanes) - cardinality(r.won)) AS own;
+            FROM acquire_lanes(r.worker, r.served, v_spare.locks, v_spare.seen, v_lost) AS own;
+            r.lanes_left := r.lanes_left - least(cardinality(v_spare.locks), v_lost);
             r.lanes := r.lanes || v_spare.locks;
             r.seen := r.seen || v_spare.seen;
         END IF;
     END IF;
-    r.lanes_left := r.lanes_left - cardinality(r.won);
 
     -- New statements, so they read what was committed before we got the lanes.
     IF r.watches THEN

@@ -1,7 +1,7 @@
 -- Makes more jobs wait at gates that a claim has just found closed (p_gates), so that a few claims
 -- get past a burst of them: free jobs that far_front finds, jobs that wait for a limit although
 -- their task is paused, and the next jobs of up to 100 lanes among the first tokens. A claim calls
--- it if nothing that it has found may start. Returns how many lanes it has won and given back.
+-- it if nothing that it has found may start. Returns how many lanes it has tried to win.
 CREATE OR REPLACE FUNCTION clear_front(r claim_round, p_gates text[]) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -37,7 +37,7 @@ BEGIN
     SELECT array_agg(own.lock) AS locks, array_agg(own.job_id) AS retries INTO v_won
     FROM acquire_lanes(r.worker, r.served, v_seen.locks, v_seen.ids, 100) AS own;
     IF v_won.locks IS NULL THEN
-        RETURN 0;
+        RETURN cardinality(v_seen.locks);
     END IF;
     -- New statements, so they read what was committed before we got the lanes.
     PERFORM close_gates(p_gates, array_remove(v_won.retries, NULL) || ARRAY(
@@ -47,5 +47,5 @@ BEGIN
     PERFORM notify_workers(release_lanes(ARRAY(
         SELECT unnest(v_won.locks)
         EXCEPT SELECT reserve_lanes(v_won.locks, v_won.retries, v_won.retries))));
-    RETURN cardinality(v_won.locks);
+    RETURN cardinality(v_seen.locks);
 END $$;

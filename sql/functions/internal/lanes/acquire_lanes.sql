@@ -5,7 +5,8 @@
 --
 -- Never waits. It only tries to lock the names of the lanes, in the given order until there are
 -- enough, and then the rows. Names are locked in a statement of their own: the next one sees which
--- rows there are then. Most sessions compile only these two, since we can take few of the rows.
+-- rows there are then. Most sessions compile only these two, since few lanes that have a row can be
+-- taken.
 CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[],
     p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
