@@ -282,7 +282,9 @@ class Play:
                 rule="repaired",
                 text=f"lane {lock} slept until the net found it: {reason}",
             )
-        for lock, state in self.query("SELECT lock, state::text FROM lanes"):
+        for lock, state in self.query(
+            "SELECT lock, state::text FROM lanes WHERE state IS NOT NULL"
+        ):
             self.history.write(
                 "problem",
                 rule="stuck",

@@ -70,6 +70,7 @@ FROM failed_parents
 """
 LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
+WHERE state IS NOT NULL
 UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
 UNION ALL SELECT 'limit', key FROM gates WHERE used <> 0
 UNION ALL SELECT 'line', lock::text FROM waits
