@@ -347,8 +347,8 @@ ALTER TABLE waits REPLICA IDENTITY USING INDEX waits_lane;
 -- as without a row: release_lanes keeps the rows of lanes in which an open snapshot makes a search
 -- long, and reconcile deletes them.
 --
--- Who inserts the row of a lane locks its name first (lock_key), and looks then whether there is
--- none, because the key has the version, too (see gates).
+-- Whoever inserts the row of a lane has locked its name before (lock_key), and then looks again for
+-- a row: the key also has the version (see gates), so it alone would allow two.
 CREATE TABLE lanes (
     lock          text        COLLATE "C",
     worker_id     uuid,        -- held: the worker that runs its one job that is `doing`
