@@ -347,8 +347,8 @@ ALTER TABLE waits REPLICA IDENTITY USING INDEX waits_lane;
 -- as without a row: release_lanes keeps the rows of lanes in which an open snapshot makes a search
 -- long, and reconcile deletes them.
 --
--- Whoever inserts the row of a lane has locked its name before (lock_key), and then looks again for
--- a row: the key also has the version (see gates), so it alone would allow two.
+-- The key includes the version (see gates), so it would not keep a lane from having two rows. A
+-- session that inserts one locks the lane's name first (lock_key), and then checks again.
 CREATE TABLE lanes (
     lock          text        COLLATE "C",
     worker_id     uuid,        -- held: the worker that runs its one job that is `doing`
@@ -514,7 +514,7 @@ CREATE TABLE gates (
     tokens      double precision,  -- for starts, as of refilled_at; NULL: it has no rate
     refilled_at timestamptz,
     look_at     timestamptz,       -- when a claim must look at the jobs that wait here
-    version     bigint      NOT NULL DEFAULT 0,  -- 0 in every new row: nobody can insert two
+    version     bigint      NOT NULL DEFAULT 0,  -- a new row has 0, so no key gets two
     PRIMARY KEY (key, version),
     CONSTRAINT gates_used CHECK (used >= 0)
 ) WITH (

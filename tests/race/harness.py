@@ -692,7 +692,7 @@ class Stage:
             order += [job.id for job in jobs]
             worker.finish(*jobs, want=0)
         promise(not self.statuses(), f"jobs that nobody can ever start: {self.statuses()}")
-        promise(not any(self.lanes().values()), f"lanes that nobody gives back: {self.lanes()}")
+        promise(not any(self.lanes().values()), f"lanes that are never given back: {self.lanes()}")
         return order
 
 

@@ -131,6 +131,23 @@ def test_a_job_with_several_lanes_takes_a_free_row(stage: Stage) -> None:
 
 @story(
     Mutation(
+        "a claim that starts nothing deletes the row",
+        "tidy_up.sql",
+        ", p_floors => r.floors",
+        "",
+    )
+)
+def test_a_claim_that_starts_nothing_leaves_the_row_free(stage: Stage) -> None:
+    producer, mine = keep_row(stage), stage.worker("mine")
+    mine.final_ids()
+    for queue in "theirs", "mine":
+        producer.defer("a", queue=queue)
+    promise(mine.claim(floors=FLOORS) == [], "the next job is for others")
+    promise(stage.lanes() == {"a": None}, f"the row is free again: {stage.lanes()}")
+
+
+@story(
+    Mutation(
         "a row is deleted that was free a moment ago",
         "reconcile.sql",
         "AND since < clock() - interval '1 min'\n        FOR UPDATE SKIP LOCKED",

@@ -179,6 +179,28 @@ def test_pauses_and_turns_make_it_a_full_claim(stage: Stage) -> None:
     promise(refused(partial(worker.claim, since=0), by=NoDataFound), "it must register again")
 
 
+@story(
+    Mutation(
+        "the worker is not told",
+        "pass_gates.sql",
+        "PERFORM set_config('inturn.lacking', 'true', true);",
+        "",
+    )
+)
+def test_a_full_claim_tells_whether_it_left_jobs_that_lack_a_slot(stage: Stage) -> None:
+    """Then the worker makes no looks: new jobs must not go first."""
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("mail", None, rate=60, burst=10)
+    person.defer(None, 0, 0, limit="mail")
+    person.defer(None, queue="elsewhere")
+    claim = (
+        "SELECT current_setting('inturn.lacking', true) = 'true' "
+        "FROM claim(%s, ARRAY[%s], 10, false, 1)"
+    )
+    promise(worker.run(claim, worker.id, "default") == [(True,)], "one of two is left")
+    promise(worker.run(claim, worker.id, "elsewhere") != [(True,)], "none is left there")
+
+
 def count_pages(worker: Worker, since: int | None) -> int:
     """Let a worker claim one job, and return how many pages that touches."""
     [(plan,)] = worker.run(

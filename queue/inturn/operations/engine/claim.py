@@ -54,9 +54,9 @@ class Wake(NamedTuple):
 
 @dataclass(eq=False)
 class Turns:
-    """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
+    """What a claim tells the worker's next one: mainly where the turns of the groups continue."""
 
-    text: str | None = None
+    text: str | None = None  # as claim.sql writes it
     need_slots: bool = False  # the last claim left jobs that it may start only if they can begin
 
 

@@ -3,8 +3,8 @@
 -- entries_read() returned before it.
 CREATE OR REPLACE FUNCTION leave_front(p_read bigint) RETURNS void
 LANGUAGE sql VOLATILE AS $$
-    -- Each entry takes about a microsecond. A session also needs time to profit from the rows of
-    -- its lanes, which it keeps only meanwhile (release_lanes).
+    -- Each entry takes about a microsecond. With a shorter pause, the rows of free lanes would be
+    -- deleted almost as soon as they were kept (release_lanes).
     SELECT set_config('inturn.front_at', (clock() + greatest(interval '250 ms',
         least((entries_read() - p_read) * interval '10 us', interval '5 s')))::text, false)
 $$;
